@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "ledger/places.h"
 
@@ -30,6 +31,7 @@ static void append_record(struct records *records, struct record_range *range, c
         return;
     struct record_head head = {record->id, ++range->number,
                                sat_add(record->expires_ns, records->region->offset_ns)};
+    INVARIANT(43, range->number >= head.number);
     memcpy(body, &head, sizeof head);
     memcpy(body + sizeof head, record + 1, bytes);
     if (records->shift)
@@ -53,6 +55,7 @@ static void capture_tombstone(struct records *records, struct tombstone *tombsto
         void *body = persist_put(out, records->region->persist->number, RECORD_GONE, sizeof head);
         if (body)
             memcpy(body, &head, sizeof head);
+        INVARIANT(43, serial == tombstone->serial); /* it may have to be captured again */
     }
     lock_drop(&records->tombstones_lock);
 }
@@ -133,7 +136,13 @@ static bool add_tombstone_block(struct records *records)
  * asked for first, and under the lock. */
 static void clear_tombstones(struct records *records)
 {
+#if WEIR_ASSERTIONS
+    uint64_t misses = atomic_load(&weir_dirty_misses);
+#endif
     weir_dirty_miss();
+#if WEIR_ASSERTIONS
+    INVARIANT(43, atomic_load(&weir_dirty_misses) > misses);
+#endif
     records->free_tombstone = NULL;
     for (uint32_t block = records->tombstone_blocks; block-- > 0;)
         for (uint32_t i = TOMBSTONES; i-- > 0;)
@@ -469,11 +478,18 @@ bool weir_records_apply(const struct persist *persist, uint8_t kind, const unsig
     uint64_t known =
         record ? recovery->numbers[record_place(records, record)] : absent_number(recovery, &head.id);
     bool gone = kind == RECORD_GONE, expired = !gone && is_expired(made, recovery->now_ns);
-    if (known >= head.number || (expired && !record))
+    if (known >= head.number || (expired && !record)) {
+        INVARIANT(43, head.number <= known || expired);
         return true;
+    }
     if (!(gone || expired ? remove_record(records, &head, record)
                           : put_recovered_record(records, &head, record, made)))
         *failed = true;
+#if WEIR_ASSERTIONS
+    record = records_find(records, groups, &head.id);
+    INVARIANT(43, *failed || (record ? recovery->numbers[record_place(records, record)]
+                                     : absent_number(recovery, &head.id)) >= head.number);
+#endif
     return true;
 }
 
@@ -493,6 +509,11 @@ void weir_records_recovered(struct records *records, int64_t now_ns)
 {
     for (uint32_t i = 0; records->recovery && i < records->range_count; i++)
         records->ranges[i].number = records->recovery->highest;
+#if WEIR_ASSERTIONS
+    const struct records_recovery *recovery = records->recovery;
+    for (uint32_t i = 0; recovery && i < records->range_count; i++)
+        INVARIANT(43, records->ranges[i].number >= recovery->highest);
+#endif
     weir_records_recovery_end(records);
     weir_records_sweep(records, SIZE_MAX, now_ns);
 }

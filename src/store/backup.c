@@ -136,15 +136,19 @@ static int backup_file(struct backup *backup, enum file_kind kind, uint64_t numb
 static int backup_files(struct backup *backup)
 {
     struct files files;
+    size_t linked = 0;
     int error = weir_files_read(&files, backup->disk, backup->store->dir);
     if (error)
         return error;
     error = backup_file(backup, FILE_IMAGE, backup->image);
     for (size_t i = 0; i < files.segments.count && !error; i++) {
         uint64_t number = files.segments.entries[i].number;
-        if (number >= backup->segment && number < backup->end)
+        if (number >= backup->segment && number < backup->end) {
             error = backup_file(backup, FILE_SEGMENT, number);
+            linked++;
+        }
     }
+    ASSERT(error || linked > 0); /* the one that was begun for the image */
     weir_files_free(&files);
     return error;
 }
@@ -157,6 +161,7 @@ static int finish_backup(struct backup *backup)
         error = disk->sync_dir(disk, backup->dir);
     if (error)
         return error;
+    CHECK_DIR(backup->store, backup->dir, false);
     error = disk->rename(disk, backup->parent, backup->half, backup->name);
     backup->named = !error || find_backup_name(backup) != 0; /* a rename that failed may have been done */
     if (!error)
@@ -199,6 +204,8 @@ static bool make_backup(struct backup *backup, struct weir_error *err)
         error = backup_files(backup);
     if (!error)
         error = finish_backup(backup);
+    if (!error)
+        CHECK_DIR(backup->store, backup->parent, true);
     close_dirs(backup);
     if (!error)
         return true;

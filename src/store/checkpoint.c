@@ -281,8 +281,11 @@ static bool find_oldest(struct store *store, const struct file_list *images, str
 {
     uint32_t kept = 0;
     for (size_t i = images->count; i-- > 0;)
-        if (is_image_whole(store, images->entries[i].number, oldest) && ++kept == store->options.images)
-            return true;
+        if (is_image_whole(store, images->entries[i].number, oldest)) {
+            ASSERT(oldest->started);
+            if (++kept == store->options.images)
+                return true;
+        }
     return false;
 }
 
@@ -305,11 +308,39 @@ static void forget_generations(struct store *store)
 {
     uint32_t last = store->options.images - 1;
     (void)pthread_mutex_lock(&store->regions.lock);
+#if WEIR_ASSERTIONS
+    for (const struct stored_region *kept = store->regions.first; kept; kept = kept->next)
+        for (uint32_t i = 0; i < store->options.images; i++)
+            ASSERT(kept->generations[last] <= kept->generations[i]);
+#endif
     for (struct stored_region *kept = store->regions.first; kept; kept = kept->next)
         if (kept->persist.kind->imaged && kept->generations[last] > 0)
             kept->persist.kind->imaged(&kept->persist, kept->generations[last]);
     (void)pthread_mutex_unlock(&store->regions.lock);
 }
+
+#if WEIR_ASSERTIONS
+/* As many images are there as shall be kept, with all of their log; and if nothing failed no older ones. */
+static void check_pruned(struct store *store, const struct files *before, const struct survey *oldest,
+                         bool complete)
+{
+    struct files after;
+    uint32_t kept = 0;
+    bool had = false, has = false;
+    if (weir_files_read(&after, store->disk, store->dir) != 0)
+        return;
+    for (size_t i = 0; i < after.images.count; i++) {
+        kept += after.images.entries[i].number >= oldest->number;
+        ASSERT(!complete || after.images.entries[i].number >= oldest->number);
+    }
+    for (size_t i = 0; i < before->segments.count; i++)
+        had = had || before->segments.entries[i].number == oldest->start.segment;
+    for (size_t i = 0; i < after.segments.count; i++)
+        has = has || after.segments.entries[i].number == oldest->start.segment;
+    ASSERT(kept >= store->options.images && (has || !had));
+    weir_files_free(&after);
+}
+#endif
 
 void weir_image_prune(struct store *store)
 {
@@ -327,7 +358,12 @@ void weir_image_prune(struct store *store)
         (void)remove_below(store, FILE_SEGMENT, &files.segments, oldest.start.segment, &removed);
     if (removed && !error)
         error = store->disk->sync_dir(store->disk, store->dir);
-    if (enough && !error)
+    bool forgotten = enough && !error;
+#if WEIR_ASSERTIONS
+    if (enough)
+        check_pruned(store, &files, &oldest, forgotten);
+#endif
+    if (forgotten)
         forget_generations(store);
     weir_files_free(&files);
 }

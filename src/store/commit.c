@@ -115,6 +115,7 @@ static void append_items(struct store *store, struct dirty *dirty, struct buffer
         if (!full && !(last && batch.records > 0))
             continue;
         enum append_result appended = append_frame(store, &batch);
+        ASSERT(appended != APPEND_FAILED || !store->options.manual || atomic_load(&store->health.ill));
         if (appended == APPEND_FAILED)
             return;
         i = appended == APPEND_STALE ? batch.first : i;
@@ -191,11 +192,14 @@ uint64_t weir_store_commit(struct store *store)
     if (weir_dirty && weir_dirty->count > 0)
         weir_commit_flush(weir_dirty);
     look_for_misses(store); /* behind it: a capture may find that others have given up what it was to have */
+    ASSERT(!store->options.manual ||
+           atomic_load(&store->health.misses_seen) == atomic_load(&weir_dirty_misses));
     uint64_t ticket = atomic_load_explicit(&store->log.appended, memory_order_acquire);
     if (__builtin_expect(!atomic_load_explicit(&store->health.ill, memory_order_acquire), 1))
         return ticket;
     (void)pthread_mutex_lock(&store->log.lock);
     ticket = log_ticket_ill(store) - !store->log.broken;
+    INVARIANT(41, ticket > atomic_load(&store->log.appended) || store->log.broken == false);
     (void)pthread_mutex_unlock(&store->log.lock);
     return ticket;
 }
@@ -221,6 +225,8 @@ bool weir_store_catalogue(struct store *store, const void *catalogue, size_t len
         store->log.catalogue = copy;
         store->log.catalogue_len = len;
     }
+    INVARIANT(46, !good ||
+                      (store->log.catalogue_len == len && memcmp(store->log.catalogue, catalogue, len) == 0));
     (void)pthread_mutex_unlock(&store->log.lock);
     free(old);
     weir_buffer_free(&frame);
@@ -232,17 +238,32 @@ bool weir_store_catalogue(struct store *store, const void *catalogue, size_t len
 static bool is_gate_open(struct store *store)
 {
     int64_t oldest = atomic_load_explicit(&store->sync.oldest_ns, memory_order_relaxed);
-    return oldest == 0 || sat_sub(weir_now(), oldest) < SYNC_GATE_NS;
+    int64_t age = oldest == 0 ? 0 : sat_sub(weir_now(), oldest);
+    bool open = age < SYNC_GATE_NS;
+    ASSERT(!open || age < WEIR_SEC); /* the law of store.h */
+    return open;
+}
+
+static enum store_ticket_status let_go(struct store *store, uint64_t ticket)
+{
+#if WEIR_ASSERTIONS
+    bool synced = weir_check_is_synced(store, ticket);
+    INVARIANT(41, synced || store->options.sync != STORE_ALWAYS);
+    INVARIANT(41, synced || !store->options.manual || !atomic_load(&store->health.ill));
+#else
+    (void)store, (void)ticket;
+#endif
+    return STORE_GO;
 }
 
 enum store_ticket_status weir_store_ticket_status(struct store *store, uint64_t ticket)
 {
     if (ticket <= atomic_load_explicit(&store->sync.synced, memory_order_acquire))
-        return STORE_GO;
+        return let_go(store, ticket);
     if (atomic_load_explicit(&store->health.ill, memory_order_acquire))
         return STORE_SICK;
     if (store->options.sync == STORE_NEVER || (store->options.sync == STORE_EVERYSEC && is_gate_open(store)))
-        return STORE_GO;
+        return let_go(store, ticket);
     if (store->options.sync == STORE_EVERYSEC) { /* the syncer may still sleep, if a clock was set */
         (void)pthread_mutex_lock(&store->log.lock);
         weir_sync_poke(store);

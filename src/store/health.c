@@ -70,6 +70,8 @@ void weir_health_fault_locked(struct store *store, const char *what, int error)
     }
     atomic_store_explicit(&health->ill, true, memory_order_release);
     (void)pthread_cond_signal(&store->checkpointer_work);
+    ASSERT(store->log.broken && atomic_load(&health->ill));
+    CHECK_FAULT(store);
 }
 
 void weir_health_fault(struct store *store, const char *what, int error)
@@ -88,6 +90,9 @@ static bool begin_healing_segment(struct store *store, uint64_t *segment, uint64
     (void)pthread_mutex_lock(&log->lock);
     log->broken = false;
     store->health.healing = true;
+#if WEIR_ASSERTIONS
+    store->health.images = store->image.images;
+#endif
     store->health.first_number = log->last_number + 1;
     uint64_t only_in_image = atomic_load_explicit(&log->appended, memory_order_relaxed) + 1;
     atomic_store_explicit(&log->appended, only_in_image, memory_order_relaxed);
@@ -104,6 +109,9 @@ static bool finish_healing(struct store *store, uint64_t target)
     (void)pthread_mutex_lock(&store->log.lock);
     bool good = !store->log.broken;
     store->health.healing = false;
+#if WEIR_ASSERTIONS
+    ASSERT(!good || store->image.images > store->health.images); /* (3) */
+#endif
     if (good) {
         store->health.told = false;
         weir_sync_moved(store, target);

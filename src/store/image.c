@@ -30,6 +30,7 @@
 
 #include "os/clock.h"
 #include "store/files.h"
+#include "store/health.h"
 #include "store/log.h"
 #include "store/sync.h"
 
@@ -104,11 +105,17 @@ static int image_write_catalogue(struct store *store, struct image *image)
 }
 
 /* Limits of before an image are not needed once no older image is kept. */
-static void note_generations(struct store *store)
+static void note_generations(struct store *store, const struct image *image)
 {
+    (void)image;
     (void)pthread_mutex_lock(&store->regions.lock);
-    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next)
+    for (struct stored_region *kept = store->regions.first; kept; kept = kept->next) {
         kept->begun = atom_load(&kept->region->header->generation, memory_order_acquire);
+#if WEIR_ASSERTIONS
+        kept->of_image = image;
+        kept->in_image = NULL;
+#endif
+    }
     (void)pthread_mutex_unlock(&store->regions.lock);
 }
 
@@ -141,10 +148,11 @@ struct image *weir_image_new(struct store *store, uint64_t segment, uint64_t seq
     (void)pthread_mutex_lock(&store->log.lock);
     image->wanted = store->image.wanted;
     image->log_start = store->log.bytes;
+    ASSERT(segment <= store->log.last_number && sequence <= atomic_load(&store->log.appended));
     store->image.asked = false;
     store->image.running = true;
     (void)pthread_mutex_unlock(&store->log.lock);
-    note_generations(store);
+    note_generations(store, image);
     store->image.since_ns = image->begun_ns;
     return image;
 }
@@ -184,6 +192,30 @@ static void count_records(struct image *image)
     }
 }
 
+#if WEIR_ASSERTIONS
+static void check_copied(struct store *store, struct image *image, struct stored_region *kept)
+{
+    if (!kept) {
+        image->copied_when = atomic_load(&store->log.appended);
+        return;
+    }
+    bool records = kept->region->shape.kind == REGION_RECORDS;
+    INVARIANT(44, !records || !image->has_tables); /* a record never comes without its charge */
+    image->has_tables = image->has_tables || !records;
+    if (!image->copying)
+        kept->in_image = image;
+}
+
+static void check_complete(struct store *store, const struct image *image)
+{
+    (void)pthread_mutex_lock(&store->regions.lock);
+    for (const struct stored_region *kept = store->regions.first; kept; kept = kept->next)
+        ASSERT(kept->of_image != image || kept->in_image == image);
+    (void)pthread_mutex_unlock(&store->regions.lock);
+    INVARIANT(44, image->healing || image_synced(store) >= image->copied_when);
+}
+#endif
+
 static int copy_some(struct store *store, struct image *image)
 {
     new_frame(image);
@@ -192,6 +224,9 @@ static int copy_some(struct store *store, struct image *image)
     if (kept)
         image->copying =
             kept->persist.kind->walk(&kept->persist, &image->cursor, &image->frame, IMAGE_STEP_BYTES);
+#if WEIR_ASSERTIONS
+    check_copied(store, image, kept);
+#endif
     (void)pthread_mutex_unlock(&store->regions.lock);
     if (!kept) {
         image->phase++;
@@ -213,8 +248,12 @@ static int sync_log(struct store *store, struct image *image)
 {
     uint64_t target = atomic_load_explicit(&store->log.appended, memory_order_acquire);
     image->phase++;
-    if (image->healing) /* tickets become good when all of it is well */
-        return weir_sync_files(store, &target);
+    if (image->healing) { /* tickets become good when all of it is well */
+        int error = weir_sync_files(store, &target);
+        if (error) /* also at the end of a store: a second attempt must not sync that file again */
+            weir_health_fault(store, "syncing the log", error);
+        return error;
+    }
     if (image_synced(store) < target)
         (void)weir_sync_step(store);
     return image_synced(store) < target ? EAGAIN : 0;
@@ -227,6 +266,9 @@ static int image_finish(struct store *store, struct image *image)
     weir_file_name(half, FILE_HALF, image->number);
     weir_file_name(name, FILE_IMAGE, image->number);
     struct frame_end end = image->end;
+#if WEIR_ASSERTIONS
+    check_complete(store, image);
+#endif
     int error = image_write_bytes(store, image, FRAME_END, &end, sizeof end);
     if (!error)
         error = disk->sync(disk, image->file);
@@ -240,6 +282,8 @@ static int image_finish(struct store *store, struct image *image)
         error = disk->sync_dir(disk, store->dir);
     if (!error)
         error = disk->witness(disk, store->dir);
+    if (!error)
+        CHECK_DURABLE(store, name);
     image->phase++;
     return error;
 }

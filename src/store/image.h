@@ -28,6 +28,10 @@ struct image {
     uint64_t log_start; /* log.bytes then */
     int64_t begun_ns;
     bool healing; /* sync.step is held by the caller */
+#if WEIR_ASSERTIONS
+    bool has_tables;      /* a region was copied that has no records */
+    uint64_t copied_when; /* log.appended when the copy ended */
+#endif
 };
 
 /* Of what is in memory, for the log behind `segment`, which was begun before. NULL: out of memory. */

@@ -21,6 +21,7 @@
 #include <pthread.h>
 
 #include "os/boot.h"
+#include "store/check.h"
 #include "store/store.h"
 #include "store/survey.h"
 
@@ -38,6 +39,9 @@ struct stored_region { /* a region */
     uint64_t begun;                          /* header->generation when the last image was begun */
     uint64_t generations[STORE_IMAGES_MOST]; /* of the region when images were begun, the latest first */
     struct stored_region *next;              /* by number, rising */
+#if WEIR_ASSERTIONS
+    const struct image *of_image, *in_image; /* it was there when that was begun; is in it */
+#endif
 };
 
 struct found_segment {
@@ -65,6 +69,9 @@ struct recovered {
     int64_t time_ns, wall_ns;
     int64_t offset_ns; /* of the segment, or image, it is in: struct frame_start */
     unsigned char boot[BOOT_ID_SIZE];
+#if WEIR_ASSERTIONS
+    uint64_t frames; /* of the image and of `segments` */
+#endif
 };
 
 struct log_file { /* a segment that is open */
@@ -152,6 +159,9 @@ struct health { /* guarded by log.lock */
     int64_t since_ns, retry_ns, wait_ns; /* weir_now; of the next attempt; between attempts */
     int64_t faults;
     bool ballast; /* it is there; the checkpointer's */
+#if WEIR_ASSERTIONS
+    int64_t images; /* image.images when healing began */
+#endif
 };
 
 #define POOL_MOST 16
@@ -186,6 +196,9 @@ struct store {
     pthread_cond_t checkpointer_work; /* with log.lock */
     pthread_t checkpointer;
     bool checkpointer_running;
+#if WEIR_ASSERTIONS
+    struct checked_disk checked;
+#endif
 };
 
 #endif

@@ -91,6 +91,8 @@ static bool log_write_frame(struct store *store, enum frame_kind kind, struct bu
         log->bytes += size;
         note_unsynced(store, now);
     }
+    ASSERT(head.sequence > log_appended(store) && head.synced < head.sequence);
+    ASSERT(error || store->options.sync != STORE_ALWAYS || log_file_size(&log->now) > log->now.end);
     atomic_store_explicit(&log->appended, head.sequence, memory_order_release);
     if (error)
         weir_health_fault_locked(store, "writing the log", error);

@@ -64,6 +64,8 @@ static int write_mark_slot(struct disk *disk, int file, struct mark_slot slot, c
 static int write_next_mark(struct store *store, int file, bool clean, uint64_t synced)
 {
     struct mark_slot slot = {.clean = clean, .counter = ++store->sync.mark_counter, .synced = synced};
+    ASSERT(!clean || store->stopping);
+    ASSERT(synced <= atomic_load(&store->sync.synced));
     return write_mark_slot(store->disk, file, slot, store->id);
 }
 
@@ -134,6 +136,7 @@ int weir_mark_make(struct store *store)
         (void)disk->close(disk, file);
         return error;
     }
+    CHECK_DURABLE(store, MARK_NAME);
     store->sync.mark_file = file;
     count_written_mark(store, synced);
     return 0;

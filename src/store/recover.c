@@ -49,6 +49,10 @@ static bool refuse_file(struct weir_error *err, const struct survey *survey)
 
 static void note_gap(struct recovery *recovery, uint64_t first, uint64_t last, uint64_t segment)
 {
+    ASSERT(first <= last);
+#if WEIR_ASSERTIONS
+    recovery->gapped += last - first + 1;
+#endif
     recovery->gaps_seen = recovery->behind_gap = true;
     if (recovery->gap_count < RECOVERY_GAPS)
         recovery->gaps[recovery->gap_count++] = (struct gap){first, last, segment};
@@ -127,6 +131,9 @@ static void use_image(struct recovery *recovery, const struct survey *survey)
     memcpy(recovery->store, survey->start.store, sizeof recovery->store);
     recovery->known = true;
     recovery->next = survey->start.sequence;
+#if WEIR_ASSERTIONS
+    recovery->base = recovery->next;
+#endif
     recovery->synced = survey->synced;
     recovery->flags |= survey->start.flags;
     recovered->from_image = survey->number;
@@ -198,12 +205,20 @@ static void begin_found_segment(struct recovery *recovery, const struct frame_st
         recovery->behind_gap = false;
         recovery->torn = 0;
     }
+    ASSERT((start->flags & ~recovery->flags) == 0); /* what an earlier start knew is not forgotten */
+    ASSERT(!(start->flags & FRAME_GAPS) || recovery->gap_count == 0);
+    ASSERT(!(start->flags & FRAME_BEGINS) || !recovery->behind_gap);
 }
 
 static int log_frame(void *arg, const struct survey *survey)
 {
     struct recovery *recovery = arg;
     const struct frame_head *head = &survey->head;
+#if WEIR_ASSERTIONS
+    recovery->counted++;
+    if (head->kind == FRAME_CATALOGUE && head->sequence > recovery->last_catalogue)
+        recovery->last_catalogue = head->sequence;
+#endif
     if (head->sequence > recovery->next)
         note_gap(recovery, recovery->next, head->sequence - 1, survey->number);
     if (head->kind == FRAME_SEGMENT)
@@ -248,6 +263,7 @@ static bool read_log_segments(struct recovery *recovery, struct weir_error *err)
     }
     for (size_t i = 0; i < list->count; i++) {
         struct survey survey = {.kind = FILE_SEGMENT, .number = list->entries[i].number};
+        ASSERT(i == 0 || list->entries[i - 1].number < survey.number);
         if (survey.number < recovery->recovered.from_segment)
             continue;
         weir_survey_file(&survey, &recovery->from, recovery->store, log_frame, recovery);
@@ -329,6 +345,11 @@ static void conclude_recovery(struct recovery *recovery)
                        (recovery->holes ? (uint32_t)FRAME_HOLES : 0) |
                        (found->lost ? (uint32_t)FRAME_LOST : 0) |
                        (found->unsure ? (uint32_t)FRAME_UNSURE : 0);
+    ASSERT(!found->clean || (mark->clean && found->sequence == mark->synced && found->unsure == false));
+    ASSERT(found->unsure || found->fresh || found->clean || found->sync == STORE_ALWAYS);
+    ASSERT(!found->lost || found->unsure);
+    ASSERT(recovered->segment < FILES_NUMBERS - FILES_SPARE &&
+           recovered->image < FILES_NUMBERS - FILES_SPARE);
     if (recovery->missing == 0 && recovery->flags & FRAME_LOST)
         tell(found, "an earlier start has found a loss, and no image was written since");
 }
@@ -369,6 +390,11 @@ static bool find_store_state(struct recovery *recovery, struct weir_error *err)
     if (!has_numbers(recovery, err) || !find_image(recovery, err) || !find_store(recovery, err) ||
         !read_log_segments(recovery, err) || !is_complete(recovery, err) || !has_sequences(recovery, err))
         return false;
+#if WEIR_ASSERTIONS
+    ASSERT(recovery->next - recovery->base <= recovery->counted + recovery->gapped); /* none is overlooked */
+    ASSERT(recovery->catalogue_sequence == recovery->last_catalogue);
+    recovery->recovered.frames = recovery->found->frames;
+#endif
     if (recovery->mark.synced > recovery->synced && recovery->mark.synced < SURVEY_SEQUENCES)
         recovery->synced = recovery->mark.synced;
     if (recovery->synced >= recovery->next)
@@ -388,6 +414,9 @@ bool weir_recovery_find(struct recovery *recovery, struct disk *disk, int dir, s
     *recovery =
         (struct recovery){.from = {.disk = disk, .dir = dir, .room = SURVEY_KEPT}, .found = found, .next = 1};
     *found = (struct store_found){0};
+#if WEIR_ASSERTIONS
+    recovery->base = 1;
+#endif
     return find_store_state(recovery, err);
 }
 
@@ -441,6 +470,9 @@ struct replay {
     bool failed;                /* there is no room for a record */
     struct store *store;
     int64_t bytes, told_ns; /* of whole files; when that was said */
+#if WEIR_ASSERTIONS
+    uint64_t frames;
+#endif
 };
 
 #define TELL_NS (2 * WEIR_SEC)
@@ -503,6 +535,9 @@ static int apply_frame(void *arg, const struct survey *survey)
 {
     struct replay *replay = arg;
     report_progress(replay, survey->offset);
+#if WEIR_ASSERTIONS
+    replay->frames++;
+#endif
     if (survey->head.kind != FRAME_RECORDS)
         return 0;
     if (!weir_frame_records(survey->payload, survey->head.bytes, apply_record, replay))
@@ -552,6 +587,9 @@ bool weir_recover_replay(struct store *store, struct store_found *found, struct 
         return true;
     bool good = list_regions(&replay, store) ? apply_all(&replay, store, err)
                                              : weir_error_fault(err, ENOMEM, "cannot read the log");
+#if WEIR_ASSERTIONS
+    ASSERT(!good || replay.frames == store->recovered.frames); /* all that was found is applied */
+#endif
     free(replay.regions);
     return good;
 }

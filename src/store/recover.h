@@ -58,10 +58,14 @@ struct recovery {
     bool behind_gap;   /* of the process that wrote what is read now */
     bool holes;        /* there were records behind one */
     /* Of the process that has written last: */
-    uint64_t torn;        /* a segment with something that is no frame, or with a hole; 0: none */
-    uint64_t shorter;     /* the last segment, if nothing is behind its last frame; 0: something is */
-    bool rubbish;         /* bytes that are no frame */
-    bool incomplete;      /* it cannot be started from, since something is not there */
+    uint64_t torn;    /* a segment with something that is no frame, or with a hole; 0: none */
+    uint64_t shorter; /* the last segment, if nothing is behind its last frame; 0: something is */
+    bool rubbish;     /* bytes that are no frame */
+    bool incomplete;  /* it cannot be started from, since something is not there */
+#if WEIR_ASSERTIONS
+    uint64_t base, counted, gapped; /* first sequence behind the image; log frames read, and missing */
+    uint64_t last_catalogue;        /* the greatest sequence of one */
+#endif
     struct survey unread; /* the newest image that the disk did not give: error 0: none */
 };
 

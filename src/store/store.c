@@ -44,6 +44,9 @@ static void fill_options(struct store *store, const struct store_options *option
     own->images = own->images ? own->images : STORE_IMAGES;
     own->images = own->images < STORE_IMAGES_MOST ? own->images : STORE_IMAGES_MOST;
     store->disk = own->disk ? own->disk : &weir_disk;
+#if WEIR_ASSERTIONS
+    store->disk = weir_check_disk(&store->checked, store->disk);
+#endif
     store->dir = store->sync.mark_file = store->log.now.file = -1;
     store->health.told = true;
     atomic_store(&store->health.misses_seen, atomic_load(&weir_dirty_misses));
@@ -84,6 +87,12 @@ static struct store *make_store(const struct store_options *options, struct weir
 static void destroy_store(struct store *store)
 {
     weir_dirty_forget(store); /* whatever this thread has changed of one that was never started */
+#if WEIR_ASSERTIONS
+    for (uint32_t i = 0; weir_dirty && i < weir_dirty->count; i++)
+        ASSERT(weir_dirty->items[i].persist->store != store);
+    if (!store->started)
+        CHECK_FAULT(store);
+#endif
     while (store->regions.first)
         weir_store_drop(store, store->regions.first->region);
     weir_log_close_files(store, 0);
@@ -272,6 +281,7 @@ bool weir_store_start(struct store *store, const void *catalogue, size_t len, st
     uint64_t last = recovered->sequence;
     if (recovered->marked > last && recovered->marked < FILES_NUMBERS)
         last = recovered->marked;
+    ASSERT(last >= recovered->sequence && (recovered->marked >= FILES_NUMBERS || last >= recovered->marked));
     atomic_store(&store->log.appended, last);
     atomic_store(&store->sync.synced, last);
     store->log.last_number = recovered->segment;

@@ -32,6 +32,7 @@ void weir_store_time_set(struct store *store, struct store_found *found)
     bool known = weir_boot.id(store->boot) && weir_boot.shift(&shift);
     int64_t host_now = sat_sub(now, shift);
     store->host_offset_ns = sat_sub(now, host_now);
+    ASSERT(last->has_time || sat_add(host_now, store->host_offset_ns) == now);
     if (!last->has_time)
         return;
     bool same_boot = known && memcmp(store->boot, last->boot, sizeof store->boot) == 0;
@@ -40,4 +41,7 @@ void weir_store_time_set(struct store *store, struct store_found *found)
     time = min64(sat_add(time, found->elapsed_ns), WEIR_TIME_MAX);
     store->offset_ns = time - now;
     store->host_offset_ns = sat_sub(time, host_now);
+    ASSERT(found->elapsed_ns >= 0 && sat_add(now, store->offset_ns) >= min64(last->time_ns, WEIR_TIME_MAX));
+    ASSERT(!same_boot || memcmp(store->boot, last->boot, sizeof store->boot) == 0);
+    ASSERT(same_boot || found->elapsed_ns <= STORE_TIME_ELAPSED_MAX_NS);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "weir.h"
 
 #define SCAN_STEP        8
@@ -384,6 +385,7 @@ void weir_survey_file(struct survey *survey, struct survey_dir *from, const unsi
     survey->later = step == SCAN_LATER;
     survey->whole = !survey->error && !survey->later && survey->bad == SURVEY_NONE && survey->started &&
                     (survey->kind == FILE_SEGMENT || end);
+    ASSERT(!survey->whole || survey->kind == FILE_SEGMENT || survey->head.kind == FRAME_END);
     scan_close(&scan);
 }
 

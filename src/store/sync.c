@@ -83,6 +83,8 @@ int weir_sync_files(struct store *store, uint64_t *target)
 void weir_sync_moved(struct store *store, uint64_t target)
 {
     struct sync *sync = &store->sync;
+    INVARIANT(41, target >= atomic_load(&sync->synced) && target <= atomic_load(&store->log.appended));
+    CHECK_MOVED(store, target);
     atomic_store_explicit(&sync->oldest_ns, sync->next_oldest_ns, memory_order_relaxed);
     atomic_store_explicit(&sync->synced, target, memory_order_release);
     atomic_store_explicit(&sync->slow, false, memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "service/persist/persist.h"
 #include "service/persist/record_change.h"
@@ -175,7 +176,10 @@ bool weir_persist_wait(struct service *service)
     if (!service->store)
         return true;
     uint64_t ticket = weir_store_commit(service->store);
-    return weir_store_wait(service->store, ticket, PERSIST_WAIT_NS);
+    bool durable = weir_store_wait(service->store, ticket, PERSIST_WAIT_NS);
+    INVARIANT(41, !durable || service->persistence->sync != STORE_ALWAYS ||
+                      weir_store_ticket_status(service->store, ticket) == STORE_GO);
+    return durable;
 }
 
 void weir_persist_let_go(const struct worker *worker, const struct policy_table *ptable)

@@ -5,6 +5,7 @@
  * word tell its generation if the table was at the same one all the time.
  */
 #include "table/persist/capture_words.h"
+#include "base/assert.h"
 #include "os/clock.h"
 #include "table/persist/records_wide.h"
 #include "table/persist/recover.h"
@@ -99,6 +100,7 @@ static bool put_held_record(const struct persist *persist, struct weir_table *ta
 static struct slot *find_or_put_gone(const struct persist *persist, struct weir_table *table, uint64_t hash,
                                      struct buffer *out)
 {
+    size_t before = buffer_len(out);
     for (;;) {
         uint64_t number = region_number(table->region);
         bool gone;
@@ -109,6 +111,7 @@ static struct slot *find_or_put_gone(const struct persist *persist, struct weir_
             continue;
         uint64_t generation = atom_load(&table->region->header->generation, memory_order_seq_cst);
         weir_gone_put(persist, hash, record_number(number, generation), out);
+        INVARIANT(39, out->failed || buffer_len(out) > before);
         return NULL;
     }
 }
@@ -156,8 +159,11 @@ bool weir_words_walk(const struct persist *persist, uint64_t *cursor, struct buf
 {
     struct weir_table *table = persist->owner;
     int64_t now = region_time(table->region, clock_now());
+    size_t before = buffer_len(out);
+    bool first = *cursor == 0;
     if (*cursor == 0)
         weir_words_capture(persist, &table->policies->overflow, OVERFLOW_HASH, out);
+    ASSERT(!first || out->failed || buffer_len(out) > before); /* what is shared is in every image */
     while (buffer_len(out) < bytes && !out->failed) {
         uint64_t line = *cursor = weir_words_line(table, *cursor);
         const struct segment *segment = weir_words_segment(table, &line);

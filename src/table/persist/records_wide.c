@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/idle.h"
 #include "os/clock.h"
 #include "table/change.h"
@@ -67,6 +68,7 @@ bool weir_override_put_record(const struct persist *persist, struct weir_table *
         body = put_record_bytes(body, key->bytes, key->len);
     body = put_record_bytes(body, text, len);
     memcpy(body, state, words);
+    ASSERT(weir_state_valid(policy, (const int64_t *)(const void *)body) && memcmp(body, state, words) == 0);
     return true;
 }
 
@@ -130,6 +132,11 @@ static void put_wide_slot(const struct persist *persist, struct locked_stripe *l
     }
     if ((slot->flags & WIDE_OVERRIDDEN) && weir_override_put_record(persist, table, &key, out))
         return;
+#if WEIR_ASSERTIONS
+    const struct weir_policy *own;
+    int64_t *own_state;
+    ASSERT(!(WIDE_OVERRIDDEN & slot->flags) || !weir_override_limits(table, &key, &own, &own_state));
+#endif
     weir_wide_convert(locked, place);
     size_t state_len = locked->edition->policy->words * sizeof(int64_t),
            head_len = wide_head_size(table, slot);
@@ -397,6 +404,7 @@ bool weir_wide_apply(struct weir_table *table, const unsigned char *body, size_t
                record.edition->policy->words * sizeof *record.state);
         *number = record.number;
     }
+    INVARIANT(38, !number || (*number & RECORD_NUMBER_MAX) >= (record.number & RECORD_NUMBER_MAX));
     if (settling != WIDE_NO_MEMORY)
         weir_wide_leave(&locked);
     return true;
@@ -424,6 +432,7 @@ bool weir_wide_apply_override(struct weir_table *table, uint64_t drawn, struct o
         } else
             number = NULL;
     }
+    INVARIANT(38, !number || (*number & RECORD_NUMBER_MAX) >= (drawn & RECORD_NUMBER_MAX));
     if (!number)
         *failed = true;
     if (settling != WIDE_NO_MEMORY)
@@ -590,6 +599,16 @@ bool weir_wide_recovered(struct weir_table *table, enum table_recover how, int64
     atom_store(&table->region->occupied, table->recovered, memory_order_relaxed);
     if (done && how == TABLE_FLOOR)
         done = drain_shared(table, now);
+#if WEIR_ASSERTIONS
+    for (uint64_t stripe = 0; done && TABLE_FLOOR == how && stripe < table->region->shape.stripes; stripe++) {
+        struct locked_stripe locked;
+        if (!weir_wide_enter(&locked, table, stripe))
+            continue;
+        struct wide_ref shared = wide_place(&locked, 0, wide_places(&locked, 0) + WIDE_OVERFLOW);
+        INVARIANT(40, wide_hash(shared.slot) == OVERFLOW_HASH); /* new keys start from it */
+        weir_wide_leave(&locked);
+    }
+#endif
     free(ending.spare);
     return done &&
            weir_overflow_filter_fill(table); /* who had taken from what is shared is not on the disk */

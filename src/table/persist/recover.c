@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "os/mapping.h"
 #include "table/change.h"
 #include "table/history.h"
@@ -196,6 +197,27 @@ void weir_recovery_drain(const struct weir_policy *policy, int64_t *state, int64
     }
 }
 
+#if WEIR_ASSERTIONS
+#define DRAINED_WORDS 16 /* of larger states nothing is said */
+
+bool weir_recovery_is_drained(const struct weir_policy *policy, const int64_t *state, int64_t now)
+{
+    int64_t again[DRAINED_WORDS];
+    int64_t time = max64(now, state[STATE_PROMISED]);
+    bool drained = true;
+    for (size_t i = 0; i < policy->count; i++) {
+        const struct limit *limit = &policy->limits[i];
+        size_t words = limit->algorithm->words(limit);
+        if (words > DRAINED_WORDS || units_owed(limit) > 0)
+            continue;
+        memcpy(again, state + limit->offset, words * sizeof *again);
+        limit->algorithm->drain(limit, again, time);
+        drained = drained && memcmp(again, state + limit->offset, words * sizeof *again) == 0;
+    }
+    return drained;
+}
+#endif
+
 /* ---- the end ---- */
 
 struct drain {
@@ -303,6 +325,8 @@ bool weir_table_recovered(struct weir_table *table, enum table_recover how, int6
         uint64_t number = table->recovery->highest + 1;
         if (atom_load(&table->region->header->number, memory_order_relaxed) < number)
             atom_store(&table->region->header->number, number, memory_order_relaxed);
+        INVARIANT(40,
+                  atom_load(&table->region->header->number, memory_order_relaxed) > table->recovery->highest);
     }
     if (table->recovery)
         free_table_recovery(table);

@@ -78,6 +78,8 @@ void weir_recovery_note_number(struct table_recovery *recovery, uint64_t number)
 
 /* Empty as of `now`, or as of the time of its last promise: never less spent than it was. */
 void weir_recovery_drain(const struct weir_policy *policy, int64_t *state, int64_t now);
+/* For assertions: to drain it once more would change nothing. */
+bool weir_recovery_is_drained(const struct weir_policy *policy, const int64_t *state, int64_t now);
 
 /*
  * After the last record: states become those of the latest limits. `now` is region time. false: out of

@@ -6,6 +6,7 @@
  * its value tells which of them.
  */
 #include "table/persist/recover_words.h"
+#include "base/assert.h"
 #include "os/clock.h"
 #include "table/change.h"
 #include "table/history.h"
@@ -199,6 +200,15 @@ static uint64_t word_spent(uint64_t word)
     return slot_kind(word) == SLOT_HELD ? UINT64_MAX : record_spent(word);
 }
 
+/* 38, said once more: what is kept has the higher number, then the later limits, then more is spent. */
+static inline void check_merged(uint64_t kept, uint64_t kept_spent, uint64_t lost, uint64_t lost_spent)
+{
+    uint64_t a = kept & RECORD_NUMBER_MAX, b = lost & RECORD_NUMBER_MAX;
+    int16_t later = (int16_t)(uint16_t)(record_generation(kept) - record_generation(lost));
+    INVARIANT(38, a >= b && (a > b || later >= 0));
+    INVARIANT(38, a > b || later > 0 || kept_spent >= lost_spent);
+}
+
 /* A word takes the place of what is there, if it counts. */
 static bool apply_word_record(struct weir_table *table, const struct word_record *record)
 {
@@ -210,8 +220,12 @@ static bool apply_word_record(struct weir_table *table, const struct word_record
         return false;
     uint64_t there = recovered_word(home.slot);
     if (settling == WAS_THERE &&
-        !record_counts(record->number, record_spent(record->word), *home.number, word_spent(there)))
+        !record_counts(record->number, record_spent(record->word), *home.number, word_spent(there))) {
+        check_merged(*home.number, word_spent(there), record->number, record_spent(record->word));
         return true;
+    }
+    if (settling == WAS_THERE)
+        check_merged(record->number, record_spent(record->word), *home.number, word_spent(there));
     if (settling == WAS_THERE && slot_kind(there) == SLOT_HELD)
         table->recovery->overrides[slot_value(there)].slot = NULL;
     put_recovered_word(home.slot, record->hash, record->word);
@@ -321,6 +335,13 @@ static uint64_t drained_word(const struct edition *edition, uint64_t word, int64
     return weir_slot_word_pack(limit, edition, state);
 }
 
+static inline void check_drained(uint64_t word, const struct edition *edition, int64_t now)
+{
+    int64_t state[SLOT_STATE];
+    weir_slot_word_unpack(&edition->policy->limits[0], word, state);
+    INVARIANT(40, weir_recovery_is_drained(edition->policy, state, now));
+}
+
 /* A key that may be forgotten goes: it may have been, and have taken from what is shared since, which is what
  * it starts from when it comes in again. */
 static void end_word_slot(struct weir_table *table, const struct edition *edition, const struct slot *slot,
@@ -336,9 +357,10 @@ static void end_word_slot(struct weir_table *table, const struct edition *editio
     else {
         bool idle = false;
         uint64_t next = bring_word_of_number(table, edition, number, word, &idle);
-        if (how == TABLE_FLOOR && table->kind != &weir_table_own)
+        if (how == TABLE_FLOOR && table->kind != &weir_table_own) {
             next = drained_word(edition, next, now);
-        else if (idle || weir_slot_is_idle(table, edition, hash, next, now))
+            check_drained(next, edition, now);
+        } else if (idle || weir_slot_is_idle(table, edition, hash, next, now))
             next = hash = 0;
         if (hash == 0)
             put_recovered_word(slot, 0, 0);
@@ -362,6 +384,10 @@ static void end_word_segment(struct weir_table *table, const struct edition *edi
     }
     for (uint64_t line = 0; segment->numbers && line < segment->lines; line++)
         atom_store(&segment->numbers[line], table->recovery->highest + 1, memory_order_relaxed);
+#if WEIR_ASSERTIONS
+    for (uint64_t line = 0; segment->numbers && line < segment->lines; line++)
+        INVARIANT(40, atom_load(&segment->numbers[line], memory_order_relaxed) > table->recovery->highest);
+#endif
 }
 
 /* What is shared is what new keys start from: see start_word in slots.c. */
@@ -375,6 +401,11 @@ static void end_word_overflow(struct weir_table *table, const struct edition *ed
         word = bring_word_of_number(table, edition, recovery->shared_number, recovered_word(shared), NULL);
     if (how == TABLE_FLOOR && table->kind != &weir_table_own)
         word = drained_word(edition, word, now);
+    if (how == TABLE_FLOOR && table->kind != &weir_table_own)
+        check_drained(word, edition, now);
+    INVARIANT(40, how != TABLE_EXACT || !recovery->has_shared ||
+                      slot_generation(word) != slot_generation(recovered_word(shared)) ||
+                      record_spent(word) == record_spent(recovered_word(shared)));
     put_recovered_word(shared, OVERFLOW_HASH, word);
     atom_store(&table->policies->overflow_number, recovery->highest + 1, memory_order_relaxed);
 }
