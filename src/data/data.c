@@ -17,7 +17,6 @@
 #include "store/checkpoint.h"
 #include "store/commit.h"
 #include "store/store.h"
-#include "store/threads.h"
 #include "table/persist/persist.h"
 #include "table/persist/recover.h"
 

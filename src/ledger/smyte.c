@@ -15,16 +15,8 @@
  */
 #include "ledger/smyte.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-#include "base/error.h"
 #include "base/sat.h"
 #include "ledger/persist.h"
-
-struct smyte_buckets {
-    struct records *records;
-};
 
 /* ---- arithmetic ---- */
 
@@ -76,54 +68,39 @@ static bool is_sane_bucket(const void *bytes)
     return bucket->amount >= 0 && bucket->last_ms >= 0 && bucket->session_ms >= -1;
 }
 
-struct smyte_buckets *weir_smyte_new(size_t keys, struct weir_error *err)
+struct records *weir_smyte_new(size_t keys, struct weir_error *err)
 {
-    struct smyte_buckets *buckets = malloc(sizeof *buckets);
-    if (!buckets) {
-        weir_error_set(err, ENOMEM, "out of memory");
-        return NULL;
-    }
-    buckets->records = weir_records_new(keys, sizeof(struct smyte_bucket), err);
-    if (!buckets->records) {
-        free(buckets);
-        return NULL;
-    }
-    weir_records_form(buckets->records, is_sane_bucket, NULL);
+    struct records *buckets = weir_records_new(keys, sizeof(struct smyte_bucket), err);
+    if (buckets)
+        weir_records_form(buckets, is_sane_bucket, NULL);
     return buckets;
 }
 
-void weir_smyte_free(struct smyte_buckets *buckets)
-{
-    if (buckets)
-        weir_records_free(buckets->records);
-    free(buckets);
-}
-
 /* The limit is part of the name. */
-static struct record_id bucket_id(const struct smyte_buckets *buckets, const void *key, size_t len,
+static struct record_id bucket_id(const struct records *buckets, const void *key, size_t len,
                                   const struct smyte_limit *limit)
 {
     struct {
         struct record_id key;
         struct smyte_limit limit;
-    } name = {weir_record_id(buckets->records, "rl-key", key, len), *limit};
-    return weir_record_id(buckets->records, "rl", &name, sizeof name);
+    } name = {weir_record_id(buckets, "rl-key", key, len), *limit};
+    return weir_record_id(buckets, "rl", &name, sizeof name);
 }
 
-struct smyte_answer weir_smyte_do(struct smyte_buckets *buckets, const void *key, size_t len,
+struct smyte_answer weir_smyte_do(struct records *buckets, const void *key, size_t len,
                                   const struct smyte_request *ask, int64_t now_ns)
 {
     struct record_id id = bucket_id(buckets, key, len, &ask->limit);
     struct smyte_bucket bucket = weir_smyte_bucket_fresh(&ask->limit, ask->at_ms);
     struct record_visit visit;
-    weir_records_enter(buckets->records, &id, now_ns, &visit);
+    weir_records_enter(buckets, &id, now_ns, &visit);
     bool comes = !visit.found && !is_read_only(ask);
     if (comes && (!visit.record || (ask->hook && !ask->hook->may_admit(ask->hook)))) {
-        weir_records_leave(buckets->records, &visit);
+        weir_records_leave(buckets, &visit);
         return (struct smyte_answer){.session_ms = ask->at_ms, .full = true};
     }
     if (comes && ask->hook)
-        ask->hook->admitted(ask->hook, weir_records_place(buckets->records, visit.record));
+        ask->hook->admitted(ask->hook, weir_records_place(buckets, visit.record));
     if (visit.record && visit.found)
         bucket = *(const struct smyte_bucket *)record_bytes(visit.record);
     struct smyte_answer answer = weir_smyte_bucket_do(&bucket, ask);
@@ -132,30 +109,30 @@ struct smyte_answer weir_smyte_do(struct smyte_buckets *buckets, const void *key
         *(struct smyte_bucket *)record_bytes(visit.record) = bucket;
         visit.record->expires_ns = sat_add(now_ns, sat_mul(weir_smyte_bucket_fill_ms(&ask->limit), WEIR_MS));
     }
-    weir_records_leave(buckets->records, &visit);
+    weir_records_leave(buckets, &visit);
     return answer;
 }
 
-bool weir_smyte_forget(struct smyte_buckets *buckets, const void *key, size_t len,
-                       const struct smyte_limit *limit, int64_t now_ns)
+bool weir_smyte_forget(struct records *buckets, const void *key, size_t len, const struct smyte_limit *limit,
+                       int64_t now_ns)
 {
     struct record_id id = bucket_id(buckets, key, len, limit);
     struct record_visit visit;
-    weir_records_enter(buckets->records, &id, now_ns, &visit);
+    weir_records_enter(buckets, &id, now_ns, &visit);
     bool found = visit.record && visit.found;
     if (found)
         visit.record->expires_ns = 0;
-    weir_records_leave(buckets->records, &visit);
+    weir_records_leave(buckets, &visit);
     return found;
 }
 
-bool weir_smyte_bring(struct smyte_buckets *buckets, const struct record_id *id,
-                      const struct smyte_bucket *bucket, int64_t left_ns, int64_t now_ns)
+bool weir_smyte_bring(struct records *buckets, const struct record_id *id, const struct smyte_bucket *bucket,
+                      int64_t left_ns, int64_t now_ns)
 {
     struct record_visit visit;
     if (!is_sane_bucket(bucket) || (id->word[0] | id->word[1]) == 0 || left_ns < 1)
         return false;
-    weir_records_enter(buckets->records, id, now_ns, &visit);
+    weir_records_enter(buckets, id, now_ns, &visit);
     if (visit.record) {
         struct smyte_bucket *own = record_bytes(visit.record);
         if (visit.found)
@@ -166,21 +143,6 @@ bool weir_smyte_bring(struct smyte_buckets *buckets, const struct record_id *id,
             *own = *bucket;
         visit.record->expires_ns = max64(visit.record->expires_ns, sat_add(now_ns, left_ns));
     }
-    weir_records_leave(buckets->records, &visit);
+    weir_records_leave(buckets, &visit);
     return visit.record != NULL;
-}
-
-void weir_smyte_stat(struct smyte_buckets *buckets, struct records_stat *stat)
-{
-    weir_records_stat(buckets->records, stat);
-}
-
-void weir_smyte_sweep(struct smyte_buckets *buckets, size_t count, int64_t now_ns)
-{
-    weir_records_sweep(buckets->records, count, now_ns);
-}
-
-struct records *weir_smyte_records(const struct smyte_buckets *buckets)
-{
-    return buckets->records;
 }

@@ -41,21 +41,15 @@ struct smyte_answer weir_smyte_bucket_do(struct smyte_bucket *bucket, const stru
 /* How long an empty bucket needs to be full; INT64_MAX if longer than that. */
 int64_t weir_smyte_bucket_fill_ms(const struct smyte_limit *limit);
 
-struct smyte_buckets;
-struct smyte_buckets *weir_smyte_new(size_t keys, struct weir_error *err);
-void weir_smyte_free(struct smyte_buckets *buckets);
-struct smyte_answer weir_smyte_do(struct smyte_buckets *buckets, const void *key, size_t len,
+struct records *weir_smyte_new(size_t keys, struct weir_error *err); /* weir_records_free frees them */
+struct smyte_answer weir_smyte_do(struct records *buckets, const void *key, size_t len,
                                   const struct smyte_request *ask, int64_t now_ns);
 /* Forgets that key under that limit. false: there was none. */
-bool weir_smyte_forget(struct smyte_buckets *buckets, const void *key, size_t len,
-                       const struct smyte_limit *limit, int64_t now_ns);
+bool weir_smyte_forget(struct records *buckets, const void *key, size_t len, const struct smyte_limit *limit,
+                       int64_t now_ns);
 /* One that comes from elsewhere. Who has spent on both sides has nothing left: how much there was of it, only
  * a limit tells. false: no room, or it is no bucket. */
-bool weir_smyte_bring(struct smyte_buckets *buckets, const struct record_id *id,
-                      const struct smyte_bucket *bucket, int64_t left_ns, int64_t now_ns);
-void weir_smyte_stat(struct smyte_buckets *buckets, struct records_stat *stat);
-void weir_smyte_sweep(struct smyte_buckets *buckets, size_t count, int64_t now_ns);
-
-struct records *weir_smyte_records(const struct smyte_buckets *steps);
+bool weir_smyte_bring(struct records *buckets, const struct record_id *id, const struct smyte_bucket *bucket,
+                      int64_t left_ns, int64_t now_ns);
 
 #endif

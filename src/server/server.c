@@ -21,7 +21,7 @@
 #include "service/policies/apply.h"
 #include "service/policies/growth.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 
 #define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
 #define TICK_MS         20

@@ -65,7 +65,7 @@ void weir_shares_look(struct service *service, bool all)
     scan_records(service->shares[SHARE_REQUESTS], service->ledger.requests, now_ns, all, see_record);
     scan_records(service->shares[SHARE_RESERVATIONS], service->ledger.reservations, now_ns, all,
                  see_reservation);
-    scan_records(service->shares[SHARE_SMYTE], weir_smyte_records(service->smyte), now_ns, all, see_record);
+    scan_records(service->shares[SHARE_SMYTE], service->smyte, now_ns, all, see_record);
     look_at_keys(service->shares[SHARE_CLIENT_KEYS], service->client_keys->table, now_ns, all);
 }
 

@@ -101,7 +101,7 @@ static bool make_shares(struct service *service, int64_t keys, struct weir_error
     struct records_stat requests, reservations, smyte;
     weir_records_stat(service->ledger.requests, &requests);
     weir_records_stat(service->ledger.reservations, &reservations);
-    weir_smyte_stat(service->smyte, &smyte);
+    weir_records_stat(service->smyte, &smyte);
     struct weir_table_info client_keys;
     weir_table_stat(service->client_keys->table, &client_keys);
     const uint64_t places[SHARE_STORES] = {(uint64_t)requests.capacity, (uint64_t)reservations.capacity,
@@ -140,8 +140,7 @@ static bool make_memory(struct service *service, const struct config *config, st
     service->smyte = weir_smyte_new(smyte, err);
     if (service->smyte && service->has_hash_key) {
         struct hash_key other = {~service->hash_key.high, ~service->hash_key.low};
-        weir_records_set_keys(weir_smyte_records(service->smyte),
-                              (struct hash_key[2]){service->hash_key, other});
+        weir_records_set_keys(service->smyte, (struct hash_key[2]){service->hash_key, other});
     }
     /* Not shared when full: one key with the longest limit there is would be everybody's debt. */
     service->client_keys =
@@ -270,7 +269,7 @@ void weir_service_free(struct service *service)
     }
     weir_fleet_joiner_free(service->fleet_joiner); /* behind the last policy: it frees their pools */
     weir_ledger_end(&service->ledger);
-    weir_smyte_free(service->smyte);
+    weir_records_free(service->smyte);
     weir_policy_table_free(service->client_keys);
     weir_login_failures_free(service->login_failures);
     weir_client_counts_free(service->client_counts);

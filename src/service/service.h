@@ -106,7 +106,7 @@ struct service {
     struct fleet_joiner
         *fleet_joiner; /* joins fleets: see pools.h; or NULL: no policy has one. Under `change` */
     struct ledger ledger;
-    struct smyte_buckets *smyte;             /* RL.* */
+    struct records *smyte;             /* RL.* */
     struct policy_table *client_keys;        /* CL.THROTTLE, THROTTLE, GCRA */
     struct fair_share *shares[SHARE_STORES]; /* of what all users have in common */
     int64_t horizon_ns; /* longest time a key of these may need to be full again; 0: 31 days */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The store from inside. Files: log.c (segments), sync.c (what is on the disk), mark.c, commit.c
- * (what threads have listed), health.c (faults), store_time.c (time), threads.c write the log; recover.c,
+ * (what threads have listed), health.c (faults) write the log; recover.c,
  * image.c, checkpoint.c, backup.c read it, and write images.
  *
  * Requests append to the log. The syncer syncs it, and writes the mark. The checkpointer writes images and
@@ -25,12 +25,13 @@
 #include "store/store.h"
 #include "store/survey.h"
 
-#define STORE_SEGMENT_BYTES   (UINT64_C(64) << 20)
-#define STORE_IMAGE_LOG_BYTES (UINT64_C(64) << 20)
-#define STORE_IMAGE_AGE_NS    (15 * 60 * WEIR_SEC)
-#define STORE_IMAGES          2
-#define STORE_IMAGES_MOST     8
-#define STORE_TEXT_MAX        160
+#define STORE_SEGMENT_BYTES       (UINT64_C(64) << 20)
+#define STORE_IMAGE_LOG_BYTES     (UINT64_C(64) << 20)
+#define STORE_IMAGE_AGE_NS        (15 * 60 * WEIR_SEC)
+#define STORE_IMAGES              2
+#define STORE_IMAGES_MOST         8
+#define STORE_TEXT_MAX            160
+#define STORE_TIME_ELAPSED_MAX_NS (366 * 24 * 3600 * WEIR_SEC)
 
 struct stored_region { /* a region */
     struct persist persist;

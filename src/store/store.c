@@ -14,6 +14,8 @@
 
 #include "base/error.h"
 #include "os/clock.h"
+#include "os/futex.h"
+#include "os/thread.h"
 #include "store/checkpoint.h"
 #include "store/commit.h"
 #include "store/files.h"
@@ -21,12 +23,11 @@
 #include "store/log.h"
 #include "store/mark.h"
 #include "store/recover.h"
-#include "store/store_time.h"
 #include "store/sync.h"
-#include "store/threads.h"
 
 #define COVER_ATTEMPTS 2 /* to write an image at the end */
 #define SEGMENT_LEAST  4096
+#define KEEPER_NS      (WEIR_SEC / 4) /* it looks around: for the size of the log, the age of things */
 
 /* ---- open ---- */
 
@@ -152,6 +153,53 @@ static bool open_dir(struct store *store, struct weir_error *err)
     return false;
 }
 
+/*
+ * Store time runs on from one process, and boot, to the next, and never back. In the same boot of the machine
+ * CLOCK_BOOTTIME tells what has passed. After another one only the wall clock does: less than nothing counts
+ * as nothing, and more than STORE_TIME_ELAPSED_MAX_NS as that.
+ */
+
+/* By the wall clock, which may have been wrong then, or may be now. */
+static int64_t elapsed_by_wall(const struct recovered *last, struct store_found *found)
+{
+    int64_t step = sat_sub(weir_boot.wall(), last->wall_ns);
+    found->other_boot = true;
+    found->wall_step_ns = min64(step, 0);
+    return clamp64(step, 0, STORE_TIME_ELAPSED_MAX_NS);
+}
+
+static int64_t elapsed_since(const struct store *store, int64_t host_now, bool same_boot,
+                             struct store_found *found)
+{
+    const struct recovered *last = &store->recovered;
+    if (store->options.no_elapsed)
+        return 0;
+    if (!same_boot)
+        return elapsed_by_wall(last, found);
+    return max64(0, sat_sub(sat_add(host_now, last->offset_ns), last->time_ns));
+}
+
+static void set_store_time(struct store *store, struct store_found *found)
+{
+    const struct recovered *last = &store->recovered;
+    int64_t shift = 0, now = weir_now();
+    bool known = weir_boot.id(store->boot) && weir_boot.shift(&shift);
+    int64_t host_now = sat_sub(now, shift);
+    store->host_offset_ns = sat_sub(now, host_now);
+    ASSERT(last->has_time || sat_add(host_now, store->host_offset_ns) == now);
+    if (!last->has_time)
+        return;
+    bool same_boot = known && memcmp(store->boot, last->boot, sizeof store->boot) == 0;
+    int64_t time = clamp64(last->time_ns, 0, WEIR_TIME_MAX);
+    found->elapsed_ns = elapsed_since(store, host_now, same_boot, found);
+    time = min64(sat_add(time, found->elapsed_ns), WEIR_TIME_MAX);
+    store->offset_ns = time - now;
+    store->host_offset_ns = sat_sub(time, host_now);
+    ASSERT(found->elapsed_ns >= 0 && sat_add(now, store->offset_ns) >= min64(last->time_ns, WEIR_TIME_MAX));
+    ASSERT(!same_boot || memcmp(store->boot, last->boot, sizeof store->boot) == 0);
+    ASSERT(same_boot || found->elapsed_ns <= STORE_TIME_ELAPSED_MAX_NS);
+}
+
 struct store *weir_store_open(const struct store_options *options, struct store_found *found,
                               struct weir_error *err)
 {
@@ -165,7 +213,7 @@ struct store *weir_store_open(const struct store_options *options, struct store_
         destroy_store(store);
         return NULL;
     }
-    weir_store_time_set(store, found);
+    set_store_time(store, found);
     weir_dirty_at_end(weir_commit_flush);
     return store;
 }
@@ -238,6 +286,94 @@ bool weir_store_replay(struct store *store, struct store_found *found, struct we
     return store->replayed;
 }
 
+/* ---- threads: syncer and checkpointer ---- */
+
+/* While it is ill there is nothing to do but to heal: that may be long, and whoever waits for an image is not
+ * to wait for it. */
+static bool checkpointer_step(struct store *store)
+{
+    if (weir_health_step(store)) {
+        weir_image_refuse(store);
+        return false;
+    }
+    return weir_image_step(store);
+}
+
+static void *checkpointer_main(void *arg)
+{
+    struct store *store = arg;
+    bool more = false;
+    weir_thread_give_way(); /* whoever asks comes first */
+    (void)pthread_mutex_lock(&store->log.lock);
+    while (!store->stopping) {
+        int64_t until = weir_monotonic_ns() + KEEPER_NS;
+        struct timespec ts = {.tv_sec = until / WEIR_SEC, .tv_nsec = until % WEIR_SEC};
+        if (!more)
+            (void)pthread_cond_timedwait(&store->checkpointer_work, &store->log.lock, &ts);
+        (void)pthread_mutex_unlock(&store->log.lock);
+        more = checkpointer_step(store);
+        (void)pthread_mutex_lock(&store->log.lock);
+    }
+    (void)pthread_mutex_unlock(&store->log.lock);
+    return NULL;
+}
+
+static bool start_threads(struct store *store)
+{
+    if (store->options.manual)
+        return true;
+    store->sync.running = weir_thread_start(&store->sync.thread, weir_sync_run, store);
+    store->checkpointer_running =
+        store->sync.running && weir_thread_start(&store->checkpointer, checkpointer_main, store);
+    return store->checkpointer_running;
+}
+
+static void stop_threads(struct store *store)
+{
+    (void)pthread_mutex_lock(&store->log.lock);
+    store->stopping = true;
+    (void)pthread_cond_broadcast(&store->sync.work);
+    (void)pthread_cond_broadcast(&store->sync.moved);
+    (void)pthread_cond_broadcast(&store->checkpointer_work);
+    (void)pthread_mutex_unlock(&store->log.lock);
+    if (store->sync.running)
+        (void)pthread_join(store->sync.thread, NULL);
+    if (store->checkpointer_running)
+        (void)pthread_join(store->checkpointer, NULL);
+    store->sync.running = store->checkpointer_running = false;
+}
+
+bool weir_store_work(struct store *store, unsigned what)
+{
+    bool more = false;
+    if (what & STORE_WORK_SYNC)
+        more = weir_sync_step(store);
+    if (what & STORE_WORK_IMAGE)
+        more = checkpointer_step(store) || more;
+    return more;
+}
+
+bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns)
+{
+    int64_t until = sat_add(weir_monotonic_ns(), timeout_ns);
+    struct timespec ts = {.tv_sec = until / WEIR_SEC, .tv_nsec = until % WEIR_SEC};
+    enum store_ticket_status may = weir_store_ticket_status(store, ticket);
+    if (may != STORE_GO && store->options.manual) {
+        (void)weir_store_work(store, STORE_WORK_SYNC);
+        return weir_store_ticket_status(store, ticket) == STORE_GO;
+    }
+    int late = 0;
+    while (may != STORE_GO && late == 0) {
+        (void)pthread_mutex_lock(&store->log.lock);
+        bool moved = ticket <= atomic_load_explicit(&store->sync.synced, memory_order_relaxed);
+        if (!moved)
+            late = pthread_cond_timedwait(&store->sync.moved, &store->log.lock, &ts);
+        (void)pthread_mutex_unlock(&store->log.lock);
+        may = weir_store_ticket_status(store, ticket);
+    }
+    return may == STORE_GO;
+}
+
 /* ---- start ---- */
 
 /* The first segment with the catalogue, synced, and the mark: from here on it has not ended well. */
@@ -293,7 +429,7 @@ bool weir_store_start(struct store *store, const void *catalogue, size_t len, st
     weir_recover_trim(store);
     weir_survey_forget(&store->from);
     weir_health_ballast(store);
-    store->started = weir_store_threads_start(store);
+    store->started = start_threads(store);
     if (!store->started)
         weir_error_set(err, EAGAIN, "no thread can be started; raise the limit of processes (ulimit -u)");
     return store->started;
@@ -364,7 +500,7 @@ static bool finish_log(struct store *store, struct weir_error *err)
 
 bool weir_store_close(struct store *store, struct weir_error *err)
 {
-    weir_store_threads_stop(store);
+    stop_threads(store);
     weir_image_end(store);
     bool good = !store->started || finish_log(store, err);
     destroy_store(store);

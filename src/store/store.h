@@ -111,7 +111,15 @@ bool weir_store_start(struct store *store, const void *catalogue, size_t len, st
 /* Store time: runs on from one process, and boot, to the next; never back. = weir_now + weir_store_offset. */
 int64_t weir_store_offset(const struct store *store);
 
-/* While it runs, by any thread: commit.h, threads.h, checkpoint.h, backup.h. */
+/* While it runs, by any thread: commit.h, checkpoint.h, backup.h; and */
+
+/* Waits for STORE_GO; false: not within that time. Not for threads that have better things to do. */
+bool weir_store_wait(struct store *store, uint64_t ticket, int64_t timeout_ns);
+
+/* options.manual: does what the threads would do next: at most one sync, or one step of an image. true: there
+ * is more to do. */
+enum store_work { STORE_WORK_SYNC = 1, STORE_WORK_IMAGE = 2 };
+bool weir_store_work(struct store *store, unsigned what);
 
 struct store_state {
     bool ill, slow;

@@ -187,9 +187,9 @@ static void reset_ledger(struct service *service)
         weir_ledger_end(&service->ledger);
         MUST(weir_ledger_init(&service->ledger, 16 * KEYS, 16 * KEYS, NULL));
     }
-    weir_smyte_stat(service->smyte, &stat);
+    weir_records_stat(service->smyte, &stat);
     if (stat.used > 0) {
-        weir_smyte_free(service->smyte);
+        weir_records_free(service->smyte);
         MUST((service->smyte = weir_smyte_new(16 * KEYS, NULL)) != NULL);
     }
 }

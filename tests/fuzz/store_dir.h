@@ -28,7 +28,7 @@
 #include "store/files.h"
 #include "store/frame.h"
 #include "store/inspect.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/data/shelf.h"
 
 #define FILES_MAX 16

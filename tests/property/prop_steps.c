@@ -82,7 +82,7 @@ static struct smyte_answer model_do(struct model *kept, const struct smyte_reque
 
 struct traffic {
     struct rng rng;
-    struct smyte_buckets *buckets;
+    struct records *buckets;
     struct model models[KEYS][LIMITS];
     int64_t now_ns, caller_ms;
     int64_t back, forgotten, exhausted; /* what has been seen: a test that sees none of it tells nothing */
@@ -150,9 +150,9 @@ static void traffic(uint64_t salt, bool named)
             pass_time(&t);
             agrees = one_call(&t, named);
             if (rng_between(&t.rng, 0, 20) == 0)
-                weir_smyte_sweep(t.buckets, 64, t.now_ns);
+                weir_records_sweep(t.buckets, 64, t.now_ns);
         }
-        weir_smyte_free(t.buckets);
+        weir_records_free(t.buckets);
         if (!agrees) {
             printf("# round %d\n", round);
             return;

@@ -12,7 +12,7 @@
 #include "os/clock.h"
 #include "region/persist.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 
 #define WALL_START  (INT64_C(1700000000) * WEIR_SEC)
 #define LIVES       5

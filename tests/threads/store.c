@@ -13,7 +13,7 @@
 #include "os/thread.h"
 #include "store/checkpoint.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/store_kit.h"
 
 #define THREADS 4

@@ -146,7 +146,7 @@ static void run_backup(struct call *call)
 static bool flush_all_keys(struct service *service, int64_t *keys, struct weir_error *err)
 {
     *keys = sat_add(weir_table_reset_all(service->client_keys->table, weir_now()),
-                    weir_records_clear(weir_smyte_records(service->smyte)));
+                    weir_records_clear(service->smyte));
     return !service->store || weir_store_image(service->store, err);
 }
 

@@ -172,7 +172,7 @@ static int64_t keys_of_clients(const struct worker *worker)
     struct records_stat smyte = {0};
     add_room(worker->service->client_keys, worker->now_ns, &room);
     if (worker->service->smyte)
-        weir_smyte_stat(worker->service->smyte, &smyte);
+        weir_records_stat(worker->service->smyte, &smyte);
     return room.keys + smyte.used;
 }
 
@@ -390,7 +390,7 @@ static void tell_ledger(struct info_writer *teller)
         weir_records_stat(teller->service->ledger.reservations, &ledger);
     }
     if (teller->service->smyte)
-        weir_smyte_stat(teller->service->smyte, &smyte);
+        weir_records_stat(teller->service->smyte, &smyte);
     say(teller,
         "requests_used:%" PRId64 "\r\nrequests_capacity:%" PRId64 "\r\nrequests_refused:%" PRId64 "\r\n",
         requests.used, requests.room, requests.refused);

@@ -155,7 +155,7 @@ static void put_first_part(struct buffer *out, const struct service *service, co
     put_fields(out, &first, catalogue_fields, COUNT_OF(catalogue_fields));
     put_records(out, service->ledger.requests);
     put_records(out, service->ledger.reservations);
-    put_records(out, weir_smyte_records(service->smyte));
+    put_records(out, service->smyte);
 }
 
 static void put_shares(struct buffer *out, const struct service *service)

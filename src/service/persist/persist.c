@@ -244,8 +244,7 @@ static bool add_all(struct service *service, struct snapshot *snapshot, struct w
     return add_records(service, PERSIST_REQUESTS, service->ledger.requests, catalogue->request_keys, err) &&
            add_records(service, PERSIST_RESERVATIONS, service->ledger.reservations,
                        catalogue->reservation_keys, err) &&
-           add_records(service, PERSIST_SMYTE, weir_smyte_records(service->smyte), catalogue->step_keys,
-                       err) &&
+           add_records(service, PERSIST_SMYTE, service->smyte, catalogue->step_keys, err) &&
            (!service->persistence->has_catalogue ||
             weir_server_catalogue_policies(service, catalogue, snapshot, err));
 }
@@ -305,7 +304,7 @@ static bool recover_all(struct service *service, const struct config *config, co
     int64_t now_ns = weir_now();
     weir_records_recovered(service->ledger.requests, now_ns);
     weir_records_recovered(service->ledger.reservations, now_ns);
-    weir_records_recovered(weir_smyte_records(service->smyte), now_ns);
+    weir_records_recovered(service->smyte, now_ns);
     if (!good)
         weir_error_set(err, ENOMEM, "out of memory");
     return good;

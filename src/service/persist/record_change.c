@@ -11,7 +11,7 @@
 #include "service/policies/retired.h"
 #include "store/checkpoint.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "table/persist/persist.h"
 
 #define SHARE_FAR 16 /* a user holds more, or less, by this part of a store: that is noted soon */

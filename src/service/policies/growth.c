@@ -94,7 +94,7 @@ int64_t weir_growth_total(const struct service *service, const struct snapshot *
         total += stat.bytes;
     }
     if (service->smyte) {
-        weir_smyte_stat(service->smyte, &stat);
+        weir_records_stat(service->smyte, &stat);
         total += stat.bytes;
     }
     for (size_t i = 0; snapshot && i < snapshot->ptable_count; i++)
@@ -519,7 +519,7 @@ static void sweep_next_table(struct service *service, int64_t now_ns)
         weir_records_sweep(service->ledger.reservations, SWEEP_RECORDS, now_ns);
     }
     if (service->smyte)
-        weir_smyte_sweep(service->smyte, SWEEP_RECORDS, now_ns);
+        weir_records_sweep(service->smyte, SWEEP_RECORDS, now_ns);
     const struct snapshot *snapshot = in_force(service);
     size_t at = service->upkeep.swept < snapshot->ptable_count ? service->upkeep.swept : 0;
     service->upkeep.swept = at + 1;
@@ -548,7 +548,7 @@ static void warn_full_records(struct service *service)
                     "sixteenth of it is for these");
     weir_records_stat(service->ledger.reservations, &stat);
     warn_of_records("ledger-full", &stat, &service->upkeep.ledger_refused, advice);
-    weir_smyte_stat(service->smyte, &stat);
+    weir_records_stat(service->smyte, &stat);
     warn_of_records("rl-full", &stat, &service->upkeep.smyte_refused, advice);
     weir_shares_warn(service);
 }

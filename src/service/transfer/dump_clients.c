@@ -25,7 +25,7 @@ void weir_dump_clients(const struct service *service, int64_t now_ns, struct buf
 {
     struct hash_key keys[2];
     int64_t wall_ms = service_wall_ms(service, now_ns);
-    weir_records_keys(weir_smyte_records(service->smyte), keys);
+    weir_records_keys(service->smyte, keys);
     weir_buffer_print(out, "clients cell");
     put_hash_key_hex(out, &service->client_keys->table->region->header->key);
     weir_buffer_print(out, " %" PRId64 "\nclients rl", wall_ms);
@@ -73,7 +73,7 @@ bool weir_dump_buckets(const struct service *service, int64_t now_ns, uint64_t *
                        struct buffer *out)
 {
     struct dump_buckets buckets = {out, now_ns};
-    if (!weir_records_page(weir_smyte_records(service->smyte), now_ns, cursor, most, put_bucket, &buckets))
+    if (!weir_records_page(service->smyte, now_ns, cursor, most, put_bucket, &buckets))
         *cursor = 0;
     return !out->failed;
 }
@@ -96,7 +96,7 @@ static enum clients_kind read_clients_head(const struct service *service, const 
                                            int count, int64_t *wall_ms, bool *ours)
 {
     struct hash_key keys[2];
-    weir_records_keys(weir_smyte_records(service->smyte), keys);
+    weir_records_keys(service->smyte, keys);
     bool known = count > 1 && slice_is(words[0], "clients") && weir_read_integer(words[count - 1], wall_ms);
     if (known && count == 4 && slice_is(words[1], "cell")) {
         *ours = same_key(words[2], &service->client_keys->table->region->header->key);

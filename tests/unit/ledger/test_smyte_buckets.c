@@ -155,16 +155,16 @@ TEST(extremes_saturate)
 
 /* ---- keys ---- */
 
-static struct smyte_buckets *make(size_t keys)
+static struct records *make(size_t keys)
 {
     struct weir_error err;
-    struct smyte_buckets *buckets = weir_smyte_new(keys, &err);
+    struct records *buckets = weir_smyte_new(keys, &err);
     if (!CHECK(buckets != NULL))
         printf("# %s\n", err.text);
     return buckets;
 }
 
-static int64_t take(struct smyte_buckets *buckets, const char *key, struct smyte_limit limit, int64_t n,
+static int64_t take(struct records *buckets, const char *key, struct smyte_limit limit, int64_t n,
                     int64_t now_ns)
 {
     struct smyte_request question = {
@@ -172,7 +172,7 @@ static int64_t take(struct smyte_buckets *buckets, const char *key, struct smyte
     return weir_smyte_do(buckets, key, strlen(key), &question, now_ns).tokens;
 }
 
-static int64_t get(struct smyte_buckets *buckets, const char *key, struct smyte_limit limit, int64_t now_ns)
+static int64_t get(struct records *buckets, const char *key, struct smyte_limit limit, int64_t now_ns)
 {
     struct smyte_request question = {.verb = SMYTE_GET, .limit = limit, .at_ms = now_ns / WEIR_MS};
     return weir_smyte_do(buckets, key, strlen(key), &question, now_ns).tokens;
@@ -180,19 +180,19 @@ static int64_t get(struct smyte_buckets *buckets, const char *key, struct smyte_
 
 TEST(s9_another_limit_is_another_bucket)
 {
-    struct smyte_buckets *buckets = make(100);
+    struct records *buckets = make(100);
     CHECK_EQ(take(buckets, "k", (struct smyte_limit){10, 10, 60000}, 1, START), 10);
     CHECK_EQ(take(buckets, "k", (struct smyte_limit){10, 1, 60000}, 1, START), 10);
     CHECK_EQ(take(buckets, "k", (struct smyte_limit){11, 11, 60000}, 1, START), 11);
     CHECK_EQ(take(buckets, "k", (struct smyte_limit){10, 10, 60000}, 1, START), 9);
     CHECK_EQ(take(buckets, "l", (struct smyte_limit){10, 10, 60000}, 1, START), 10);
-    weir_smyte_free(buckets);
+    weir_records_free(buckets);
 }
 
-static int64_t used(struct smyte_buckets *buckets)
+static int64_t used(struct records *buckets)
 {
     struct records_stat stat;
-    weir_smyte_stat(buckets, &stat);
+    weir_records_stat(buckets, &stat);
     return stat.used;
 }
 
@@ -200,47 +200,47 @@ static int64_t used(struct smyte_buckets *buckets)
 TEST(s7_a_bucket_is_forgotten_when_it_would_be_full)
 {
     const struct smyte_limit limit = {100, 5, 60000};
-    struct smyte_buckets *buckets = make(100);
+    struct records *buckets = make(100);
     CHECK_EQ(take(buckets, "k", limit, 100, START), 100);
     CHECK_EQ(used(buckets), 1);
-    weir_smyte_sweep(buckets, 1000, START + 1200 * WEIR_SEC - WEIR_MS);
+    weir_records_sweep(buckets, 1000, START + 1200 * WEIR_SEC - WEIR_MS);
     CHECK_EQ(used(buckets), 1);
     CHECK_EQ(get(buckets, "k", limit, START + 1200 * WEIR_SEC - WEIR_MS), 95);
-    weir_smyte_sweep(buckets, 1000, START + 1200 * WEIR_SEC);
+    weir_records_sweep(buckets, 1000, START + 1200 * WEIR_SEC);
     CHECK_EQ(used(buckets), 0);
     CHECK_EQ(get(buckets, "k", limit, START + 1200 * WEIR_SEC), 100);
-    weir_smyte_free(buckets);
+    weir_records_free(buckets);
 }
 
 /* Times that callers name say nothing about when they ask again. */
 TEST(a_bucket_of_the_past_is_not_forgotten_between_two_calls)
 {
-    struct smyte_buckets *buckets = make(100);
+    struct records *buckets = make(100);
     struct smyte_request question = {.verb = SMYTE_REDUCE, .limit = {2, 2, 60000}, .take = 1, .at_ms = 5};
     CHECK_EQ(weir_smyte_do(buckets, "k", 1, &question, START).tokens, 2);
-    weir_smyte_sweep(buckets, 1000, START + WEIR_SEC);
+    weir_records_sweep(buckets, 1000, START + WEIR_SEC);
     CHECK_EQ(weir_smyte_do(buckets, "k", 1, &question, START + WEIR_SEC).tokens, 1);
-    weir_smyte_free(buckets);
+    weir_records_free(buckets);
 }
 
 TEST(looks_and_takes_of_nothing_need_no_record)
 {
     const struct smyte_limit limit = {5, 5, 1000};
-    struct smyte_buckets *buckets = make(100);
+    struct records *buckets = make(100);
     CHECK_EQ(get(buckets, "k", limit, START), 5);
     CHECK_EQ(take(buckets, "k", limit, 0, START), 5);
     CHECK_EQ(used(buckets), 0);
     CHECK_EQ(take(buckets, "k", limit, 2, START), 5);
     CHECK_EQ(take(buckets, "k", limit, 0, START + 999 * WEIR_MS), 3); /* nor does it live longer */
-    weir_smyte_sweep(buckets, 1000, START + WEIR_SEC);
+    weir_records_sweep(buckets, 1000, START + WEIR_SEC);
     CHECK_EQ(used(buckets), 0);
-    weir_smyte_free(buckets);
+    weir_records_free(buckets);
 }
 
 TEST(a_key_is_forgotten_under_one_limit_only)
 {
     const struct smyte_limit one = {5, 5, 1000}, other = {5, 1, 1000};
-    struct smyte_buckets *buckets = make(100);
+    struct records *buckets = make(100);
     CHECK_EQ(take(buckets, "k", one, 5, START), 5);
     CHECK_EQ(take(buckets, "k", other, 5, START), 5);
     CHECK(weir_smyte_forget(buckets, "k", 1, &one, START));
@@ -248,13 +248,13 @@ TEST(a_key_is_forgotten_under_one_limit_only)
     CHECK(!weir_smyte_forget(buckets, "l", 1, &one, START));
     CHECK_EQ(get(buckets, "k", one, START), 5);
     CHECK_EQ(get(buckets, "k", other, START), 0);
-    weir_smyte_free(buckets);
+    weir_records_free(buckets);
 }
 
 TEST(newcomers_without_room_get_nothing_and_nobody_is_forgotten_for_them)
 {
     const struct smyte_limit limit = {1, 1, 60000};
-    struct smyte_buckets *buckets = make(64);
+    struct records *buckets = make(64);
     int64_t admitted = 0;
     bool refused = false;
     char key[32];
@@ -272,19 +272,19 @@ TEST(newcomers_without_room_get_nothing_and_nobody_is_forgotten_for_them)
     CHECK_EQ(get(buckets, "never seen", limit, START), 1); /* a look needs no room */
     CHECK_EQ(take(buckets, "0", limit, 1, START), 0);      /* the first one is still there */
     CHECK_EQ(take(buckets, "999", limit, 1, START + 60 * WEIR_SEC), 1);
-    weir_smyte_free(buckets);
+    weir_records_free(buckets);
 }
 
 TEST(keys_are_any_bytes_and_may_be_empty)
 {
     const struct smyte_limit limit = {3, 3, 1000};
-    struct smyte_buckets *buckets = make(100);
+    struct records *buckets = make(100);
     struct smyte_request question = {.verb = SMYTE_REDUCE, .limit = limit, .take = 1};
     CHECK_EQ(weir_smyte_do(buckets, "a\0b", 3, &question, START).tokens, 3);
     CHECK_EQ(weir_smyte_do(buckets, "a\0c", 3, &question, START).tokens, 3);
     CHECK_EQ(weir_smyte_do(buckets, "a\0b", 3, &question, START).tokens, 2);
     CHECK_EQ(weir_smyte_do(buckets, "", 0, &question, START).tokens, 3);
     CHECK_EQ(weir_smyte_do(buckets, "", 0, &question, START).tokens, 2);
-    weir_smyte_free(buckets);
-    weir_smyte_free(NULL);
+    weir_records_free(buckets);
+    weir_records_free(NULL);
 }

@@ -8,7 +8,7 @@
 #include "disk_sim.h"
 #include "service/policies/retired.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/service/service_kit.h"
 
 /* Many tables are made here, and hardly used: pages of 2 MiB would cost most of the time. */

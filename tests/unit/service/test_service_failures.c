@@ -14,7 +14,7 @@
 #include "service/policies/growth.h"
 #include "store/checkpoint.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/failure_sites.h"
 #include "unit/folder.h"
 #include "unit/os/failing_map.h"

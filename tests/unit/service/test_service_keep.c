@@ -10,7 +10,7 @@
 #include "service/persist/record_change.h"
 #include "service/policies/retired.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/service/service_kit.h"
 
 #define HOUR (3600 * INT64_C(1000)) /* ms */

@@ -166,7 +166,7 @@ TEST(an_attack_with_long_limits_touches_nobody_else)
         (void)snprintf(line, sizeof line, "RL.REDUCE attacker%d 1 2678400", i);
         refused += strcmp(kit_ask(&kit, line), ":0\r\n") == 0;
     }
-    weir_smyte_stat(kit.service->smyte, &stat);
+    weir_records_stat(kit.service->smyte, &stat);
     CHECK(refused > 1000);
     CHECK(stat.bytes < 1 << 20);
     CHECK_STR(kit_ask(&kit, "RL.REDUCE before 10 60"), ":9\r\n");

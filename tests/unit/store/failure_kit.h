@@ -13,7 +13,6 @@
 #include "os/clock.h"
 #include "store/commit.h"
 #include "store/store.h"
-#include "store/threads.h"
 #include "table/persist/persist.h"
 #include "table/persist/recover.h"
 

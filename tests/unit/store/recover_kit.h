@@ -7,7 +7,7 @@
 #define WEIR_TESTS_UNIT_RECOVER_KIT_H
 
 #include "store/files.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/store_kit.h"
 
 #define KIT_FILES 64

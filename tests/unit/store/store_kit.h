@@ -11,7 +11,6 @@
 #include "disk_sim.h"
 #include "store/commit.h"
 #include "store/store.h"
-#include "store/threads.h"
 #include "unit/data/shelf.h"
 
 #define SHELF_WAITING 4096

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/boot.h"
-#include "store/store_time.h"
+#include "store/internal.h"
 #include "unit/store/store_kit.h"
 
 #define HOUR (3600 * WEIR_SEC)

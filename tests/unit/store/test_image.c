@@ -2,7 +2,7 @@
 #include "store/backup.h"
 #include "store/checkpoint.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/recover_kit.h"
 
 /* Steps until there is nothing more to do. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/checkpoint.h"
 #include "store/inspect.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/recover_kit.h"
 
 #include "base/crc.h"

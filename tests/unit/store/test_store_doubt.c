@@ -5,7 +5,7 @@
  */
 #include "store/commit.h"
 #include "store/log.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/store_kit.h"
 
 /* ---- a sync that failed ---- */

@@ -3,7 +3,7 @@
 #include "store/commit.h"
 #include "store/internal.h"
 #include "store/log.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/store_kit.h"
 
 /* ---- tickets ---- */

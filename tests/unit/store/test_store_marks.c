@@ -5,7 +5,7 @@
  */
 #include "store/checkpoint.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/store_kit.h"
 
 static void work(struct life *life)

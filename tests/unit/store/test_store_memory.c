@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "store/checkpoint.h"
 #include "store/commit.h"
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/failing_memory.h"
 #include "unit/folder.h"
 #include "unit/store/store_kit.h"

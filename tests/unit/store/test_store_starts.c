@@ -3,7 +3,7 @@
  * Many starts with little between them, as a supervisor makes them: neither files nor bytes nor what a start
  * has to read grow with their number.
  */
-#include "store/threads.h"
+#include "store/store.h"
 #include "unit/store/recover_kit.h"
 
 #define SEGMENT (UINT64_C(64) << 10)
