@@ -92,6 +92,7 @@ void weir_connection_close(struct connection *connection, const char *why)
         weir_log(LOG_INFO_LEVEL, "closed", LOG_TEXT("client", connection->session.address),
                  LOG_NUMBER("id", (int64_t)connection->session.id), LOG_TEXT("why", why));
     close_connection(connection);
+    ASSERT(!connection->pieces && connection->held_back == 0 && connection->buffered == 0);
     if (connection_works(connection)) /* another thread uses the session: on_work_done frees it */
         return;
     end_connection_session(connection);
@@ -128,6 +129,7 @@ static bool watch_anew(struct connection *connection)
  * socket that the server has not read. */
 void weir_connection_linger(struct connection *connection)
 {
+    INVARIANT(41, buffer_len(&connection->out) == 0 && !connection->pieces);
     if (connection->ended || shutdown(connection->fd, SHUT_WR) < 0) {
         weir_connection_close(connection, NULL);
         return;
@@ -182,6 +184,7 @@ void weir_connection_settle(struct connection *connection)
     if (input_may_run(connection) &&
         (connection->more || (io_thread->draining && output_is_done(connection))))
         weir_io_thread_again(io_thread, connection);
+    ASSERT(!connection->more || !input_may_run(connection) || connection->in_again); /* it is not forgotten */
     if (!watch_anew(connection))
         weir_connection_close(connection, "no memory to watch it");
 }

@@ -117,9 +117,12 @@ void weir_disk_wait_release(struct io_thread *io_thread)
     while (disk_wait->first && is_good(disk_wait, disk_wait->first)) {
         struct connection *connection = disk_wait->first->connection;
         INVARIANT(41, connection->pieces == disk_wait->first);
-        do
+        do {
+            INVARIANT(41,
+                      connection->pieces->committed &&
+                          weir_store_ticket_status(disk_wait->store, connection->pieces->ticket) == STORE_GO);
             remove_piece(connection);
-        while (connection->pieces && is_good(disk_wait, connection->pieces));
+        } while (connection->pieces && is_good(disk_wait, connection->pieces));
         assert_pieces(connection);
         weir_connection_release(connection);
     }
@@ -168,6 +171,7 @@ static void end_round(void *arg)
         }
     } while (disk_wait->uncommitted);
     end_read_section(io_thread);
+    INVARIANT(42, !io_thread->worker->snapshot && !disk_wait->round);
 }
 
 void weir_disk_wait_end(struct io_thread *io_thread)

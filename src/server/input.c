@@ -80,6 +80,7 @@ static void read_batch(struct request_batch *batch, struct slice *args, bool una
         }
         batch->requests[batch->count] = (struct resp_request){args, batch->got.words};
         batch->ends[batch->count++] = batch->end;
+        INVARIANT(36, batch->count == 1 || (!typed && !unauthenticated));
         if (typed || unauthenticated || is_request_word(args[0], "reset", 5))
             return;
         args += batch->got.words;
@@ -119,19 +120,25 @@ static size_t run_slice(struct connection *connection, char *bytes, size_t len)
 {
     struct io_thread *io_thread = connection->io_thread;
     struct request_batch batch;
-    size_t used = 0, room = output_room(connection);
+    size_t used = 0, room = output_room(connection), ran = 0;
     int64_t until_ns = weir_now() + SLICE_NS;
+    INVARIANT(36, may_run_more(connection) && buffer_len(&connection->out) <= OUTPUT_PAUSE);
+    ASSERT(!io_thread->draining || !connection->pieces);
+    ASSERT(connection->answered == 0 && buffer_len(&io_thread->out) == 0);
     pthread_mutex_lock(&io_thread->mutex);
     do {
         read_batch(&batch, io_thread->args, weir_connection_is_unauthenticated(connection), bytes + used,
                    len - used);
-        used += run_batch(connection, &batch);
+        ran = run_batch(connection, &batch);
+        used += ran;
     } while (may_run_more(connection) && batch.why == BATCH_FULL && connection->answered + BATCH <= room &&
              buffer_len(&io_thread->out) + buffer_len(&connection->out) <= OUTPUT_PAUSE &&
              !io_thread->out.failed && weir_now() < until_ns);
     pthread_mutex_unlock(&io_thread->mutex);
     INVARIANT(36, connection->answered <= room);
     connection->more = used < len && (!may_run_more(connection) || batch.why == BATCH_FULL);
+    ASSERT(used <= len && ran <= batch.end);
+    ASSERT(connection->more || used == len || ran == batch.end); /* whole requests are not forgotten */
     return used;
 }
 
@@ -212,6 +219,7 @@ void weir_input_read(struct connection *connection)
         buffer_put(&connection->in, bytes + used, kept + got - used);
     else if (connection->in.bytes)
         weir_buffer_free(&connection->in);
+    ASSERT(connection->in.failed || buffer_len(&connection->in) == kept + got - used);
     weir_connection_settle(connection);
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "base/assert.h"
+
 struct callback_queue {
     struct loop_callback *first, **end;
 };
@@ -104,6 +106,7 @@ static size_t callbacks_of_a_round(struct loop *loop)
     size_t count = loop->waiting - loop->in_turn;
     for (size_t i = IN_TURN; loop->in_turn > 0 && i < QUEUES; i++)
         count += loop->queues[i].first != NULL;
+    ASSERT(count <= loop->waiting - loop->in_turn + LOOP_QUEUES && count <= loop->waiting);
     pthread_mutex_unlock(&loop->mutex);
     return count;
 }

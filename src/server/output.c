@@ -29,14 +29,21 @@ static bool queue_answers(struct connection *connection, bool changed)
 {
     struct buffer *fresh = &connection->io_thread->out;
     size_t len = buffer_len(fresh);
+#if WEIR_ASSERTIONS
+    size_t sendable = output_sendable(connection) + (changed || connection->pieces ? 0 : len);
+#endif
     if (buffer_len(&connection->out) == 0)
         connection->wrote_ms = connection_now_ms(connection);
     buffer_put(&connection->out, buffer_bytes(fresh), len);
     weir_buffer_drop(fresh, len, OUTPUT_PAUSE);
     if (connection->out.failed)
         return false;
-    return (!changed && !connection->pieces) ||
-           weir_disk_wait_hold(connection, len, connection->answered, changed);
+    bool good = (!changed && !connection->pieces) ||
+                weir_disk_wait_hold(connection, len, connection->answered, changed);
+#if WEIR_ASSERTIONS
+    INVARIANT(41, !good || output_sendable(connection) == sendable);
+#endif
+    return good;
 }
 
 static bool write_queue(struct connection *connection)
@@ -55,6 +62,7 @@ static bool write_answers(struct connection *connection)
 {
     struct buffer *fresh = &connection->io_thread->out;
     size_t len = buffer_len(fresh);
+    INVARIANT(41, buffer_len(&connection->out) == 0 && !connection->pieces);
     ssize_t sent = len > 0 ? write_some(connection, buffer_bytes(fresh), len) : 0;
     if (sent < 0)
         return false;
@@ -77,5 +85,6 @@ bool weir_output_send(struct connection *connection)
     if (!good) /* the I/O thread's buffer is the next one's */
         weir_buffer_free(fresh);
     ASSERT(buffer_len(fresh) == 0 && !fresh->failed);
+    INVARIANT(41, !good || !changed || connection->pieces);
     return good;
 }

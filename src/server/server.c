@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/sat.h"
 #include "server/accept.h"
@@ -488,6 +489,7 @@ void weir_server_free(struct server *server)
         return;
     weir_acceptor_close(&server->acceptor);
     set_io_threads_told(server, 0);
+    ASSERT_ALWAYS(server->io_threads_told == 0);
     for (int i = 0; i < server->io_thread_count; i++)
         weir_io_thread_end(&server->io_threads[i]);
     if (server->stopping) { /* the loops have stopped to listen: who asks again must not spoil the exit status

@@ -56,6 +56,9 @@ struct pending *weir_pending_new(const struct call *call, size_t most)
 static void begin_pending(struct call *call, struct pending *pending, enum pending_cause cause)
 {
     ASSERT(call->session->pending == call->pending && pending != call->pending);
+    for (size_t i = 0; i < pending->count; i++) /* the words are its own */
+        ASSERT(pending->args[i].bytes >= (const char *)(pending->args + pending->count) &&
+               pending->args[i].bytes != call->args[i].bytes);
     pending->cause = cause;
     call->session->pending = pending;
     call->state = RUN_PENDING;
@@ -66,6 +69,7 @@ static void begin_pending(struct call *call, struct pending *pending, enum pendi
 /* It was answered, cancelled, or another one has taken its place. */
 static void end_pending(struct worker *worker, struct pending *pending)
 {
+    ASSERT(!pending_waits(pending) || worker->waiting > 0);
     if (pending_waits(pending))
         count_up(&worker->waiting, -1);
     if (pending->ptable) {
@@ -256,6 +260,7 @@ bool weir_pending_resume(struct worker *worker, struct session *session, struct 
     if (pending->cause == PENDING_DUE && worker->now_ns < pending->due_ns)
         return false;
     struct call call = call_of_pending(worker, session, out);
+    ASSERT(pending->cause != PENDING_JOB || pending->is_done);
     if (pending->cause == PENDING_JOB)
         append_job(pending, out);
     else
@@ -269,6 +274,7 @@ bool weir_pending_resume(struct worker *worker, struct session *session, struct 
     if (!waits)
         session->pending = NULL;
     end_pending(worker, pending);
+    INVARIANT(33, waits == (session->pending != NULL));
     return !waits;
 }
 

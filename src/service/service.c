@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/sat.h"
@@ -313,6 +314,7 @@ void weir_session_end(struct session *session, struct worker *worker)
     free(session->lib_name);
     free(session->lib_version);
     session->name = session->lib_name = session->lib_version = NULL;
+    INVARIANT(33, !session->pending);
 }
 
 const struct user *weir_session_user(const struct session *session, const struct snapshot *snapshot)

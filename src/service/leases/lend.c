@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "service/leases/lend.h"
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "service/leases/leased.h"
 #include "service/run.h"
@@ -12,17 +13,18 @@
 
 /* ---- the account ---- */
 
-static void record_lent(const struct worker *worker, const struct lease_request *ask, uint64_t epoch,
-                        int64_t until_ns, int64_t units)
+static void record_lent(const struct worker *worker, const struct lease_request *ask,
+                        const struct lease_result *result, int64_t until_ns, int64_t units)
 {
+    ASSERT(units <= result->units); /* no more can come back than was lent */
     struct pool_member *member =
         weir_pools_enter(ask->pools, ask->pair.key, ask->pair.hash, worker->now_ns, true);
     if (!member)
         return; /* no room: what comes back of it is not accepted */
     pthread_mutex_lock(&member->lent);
-    if (member->lent_epoch != epoch || member->lent_until_ns != until_ns)
+    if (member->lent_epoch != result->epoch || member->lent_until_ns != until_ns)
         member->lent_units = 0;
-    member->lent_epoch = epoch;
+    member->lent_epoch = result->epoch;
     member->lent_until_ns = until_ns;
     member->lent_units = sat_add(member->lent_units, units);
     pthread_mutex_unlock(&member->lent);
@@ -45,10 +47,17 @@ static int64_t strike_lent(const struct worker *worker, const struct lease_reque
     if (!member)
         return 0;
     pthread_mutex_lock(&member->lent);
+#if WEIR_ASSERTIONS
+    int64_t lent = member->lent_units;
+#endif
     if (member->lent_epoch == epoch && worker->now_ns < member->lent_until_ns)
         units = min64(ask->pair.n, member->lent_units);
     units -= units % chunk_back(ask);
     member->lent_units -= units;
+#if WEIR_ASSERTIONS
+    ASSERT(units >= 0 && member->lent_units >= 0 && member->lent_units + units == lent);
+    ASSERT(units == 0 || (epoch == member->lent_epoch && member->lent_until_ns > worker->now_ns));
+#endif
     *until_ns = member->lent_until_ns;
     pthread_mutex_unlock(&member->lent);
     weir_pools_leave(member);
@@ -87,7 +96,9 @@ static uint64_t window_now(const struct lease_request *ask, int64_t now_ns, int6
     int64_t time = max64(region_time(ask->pair.policy->main->table->region, now_ns), 0);
     uint64_t began = (uint64_t)(time - time % period) + pools->ahead;
     *left_ns = period - time % period;
-    return (pools->changed && pools->epoch > began ? pools->epoch : began) + 1;
+    uint64_t epoch = (pools->changed && pools->epoch > began ? pools->epoch : began) + 1;
+    ASSERT(epoch > began && (!pools->changed || epoch > pools->epoch) && *left_ns > 0 && *left_ns <= period);
+    return epoch;
 }
 
 /* What the table has left, and when it has n. */
@@ -151,8 +162,10 @@ static void lend_at_root(struct worker *worker, const struct lease_request *ask,
         (void)peek_root_table(worker, ask, worth_asking(ask->pools), result);
     result->ends_ns = left_ns;
     result->chunks = div_up(result->units, ask->pools->child_chunk);
+    ASSERT(result->ends_ns <= left_ns && (quota || result->epoch >= ask->pools->epoch));
+    ASSERT(result->units >= 0 && result->units <= ask->pair.n);
     if (quota && result->units > 0 && ask->mode == MODE_ENFORCE)
-        record_lent(worker, ask, result->epoch, sat_add(worker->now_ns, left_ns),
+        record_lent(worker, ask, result, sat_add(worker->now_ns, left_ns),
                     result->units - result->units % ask->pools->child_chunk);
 }
 
@@ -197,13 +210,15 @@ static void lend_from(const struct worker *worker, const struct lease_request *a
     }
     result->units = result->chunks * ask->pools->child_chunk;
     result->ends_ns = max64(until_ns - weir_now(), 0);
+    ASSERT(result->ends_ns <= max64(until_ns - worker->now_ns, 0) &&
+           (result->units == 0 || result->epoch != 0));
     if (result->units > 0 && result->ends_ns < LEASE_MIN_NS) {
         result->units = result->chunks = 0; /* spent: they could not be told */
         result->retry_ns = max64(result->ends_ns, RETRY_NS);
         return;
     }
     if (result->chunks > 0) {
-        record_lent(worker, ask, stat.epoch, until_ns, result->units);
+        record_lent(worker, ask, result, until_ns, result->units);
         result->retry_ns = 0;
         return;
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/humanize.h"
 #include "base/sat.h"
@@ -192,6 +193,7 @@ struct pool_member *weir_pools_idle(struct fleet_pools *pools, int64_t now_ns)
             member->out = true;
             member->next = idle;
             idle = member;
+            ASSERT(!member->listed && member->users == 0);
             atomic_fetch_sub_explicit(&pools->count, 1, memory_order_relaxed);
         }
         pthread_mutex_unlock(bucket_lock(pools, i));
@@ -268,6 +270,7 @@ struct fleet_pools *weir_pools_of(struct service *service, struct fleet_pools *h
     pools->service = service;
     time_ns = max64(time_ns, 1);
     pools->epoch = (uint64_t)max64(time_ns, has ? (int64_t)has->epoch + 1 : 1);
+    ASSERT(pools->epoch >= (uint64_t)time_ns && (!has || pools->epoch > has->epoch));
     pools->ahead = pools->epoch - (uint64_t)time_ns;
     pools->changed = has != NULL;
     if (pools->one && !pools->local)
