@@ -17,34 +17,22 @@ static void free_slices(struct slice *slices, size_t count)
     free(slices);
 }
 
-/* Copies of `count` texts; *done tells how many there are, also if memory ran out. */
-static bool copy_slice(struct slice *slices, size_t *done, const char *bytes, size_t len)
-{
-    char *copy = malloc(len + 1);
-    if (!copy)
-        return false;
-    if (len > 0)
-        memcpy(copy, bytes, len);
-    copy[len] = '\0';
-    slices[(*done)++] = (struct slice){copy, len};
-    return true;
-}
-
-static bool copy_texts(char *const *texts, size_t count, struct slice **slices, size_t *done)
+/* Copies of `count` texts, or else of as many slices; *done tells how many there are, also if memory ran out.
+ */
+static bool copy_slices(char *const *texts, const struct slice *from, size_t count, struct slice **slices,
+                        size_t *done)
 {
     *slices = count > 0 ? calloc(count, sizeof **slices) : NULL;
-    for (size_t i = 0; *slices && i < count; i++)
-        if (!copy_slice(*slices, done, texts[i], strlen(texts[i])))
+    for (size_t i = 0; *slices && i < count; i++) {
+        struct slice text = texts ? (struct slice){texts[i], strlen(texts[i])} : from[i];
+        char *copy = malloc(text.len + 1);
+        if (!copy)
             return false;
-    return count == 0 || *slices;
-}
-
-static bool copy_slices(const struct slice *from, size_t count, struct slice **slices, size_t *done)
-{
-    *slices = count > 0 ? calloc(count, sizeof **slices) : NULL;
-    for (size_t i = 0; *slices && i < count; i++)
-        if (!copy_slice(*slices, done, from[i].bytes, from[i].len))
-            return false;
+        if (text.len > 0)
+            memcpy(copy, text.bytes, text.len);
+        copy[text.len] = '\0';
+        (*slices)[(*done)++] = (struct slice){copy, text.len};
+    }
     return count == 0 || *slices;
 }
 
@@ -74,8 +62,8 @@ static bool init_user(struct user *user, const struct config_user *from)
     memcpy(user->passwords, from->passwords, sizeof user->passwords);
     user->password_count = from->password_count;
     user->may = from->may;
-    return copy_texts(from->prefixes, from->prefix_count, &user->prefixes, &user->prefix_count) &&
-           copy_texts(from->policies, from->policy_count, &user->policies, &user->policy_count);
+    return copy_slices(from->prefixes, NULL, from->prefix_count, &user->prefixes, &user->prefix_count) &&
+           copy_slices(from->policies, NULL, from->policy_count, &user->policies, &user->policy_count);
 }
 
 /* Who does not log in, if the file does not say. Without any users everybody may do everything. With some,
@@ -148,8 +136,8 @@ struct users *weir_users_copy(const struct users *users)
         *user = *from;
         user->prefixes = user->policies = NULL;
         user->prefix_count = user->policy_count = 0;
-        if (!copy_slices(from->prefixes, from->prefix_count, &user->prefixes, &user->prefix_count) ||
-            !copy_slices(from->policies, from->policy_count, &user->policies, &user->policy_count)) {
+        if (!copy_slices(NULL, from->prefixes, from->prefix_count, &user->prefixes, &user->prefix_count) ||
+            !copy_slices(NULL, from->policies, from->policy_count, &user->policies, &user->policy_count)) {
             weir_users_free(copy);
             return NULL;
         }

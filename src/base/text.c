@@ -136,6 +136,18 @@ int weir_text_hex(char digit)
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
+bool weir_text_hex_number(const char *digits, size_t count, uint64_t *number)
+{
+    *number = 0;
+    for (size_t i = 0; i < count; i++) {
+        int digit = weir_text_hex(digits[i]);
+        if (digit < 0)
+            return false;
+        *number = *number << 4 | (uint64_t)digit;
+    }
+    return true;
+}
+
 bool weir_text_same(const char *bytes, size_t len, const char *word)
 {
     return strlen(word) == len && weir_text_contains(bytes, len, word, len);

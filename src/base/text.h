@@ -45,6 +45,8 @@ char weir_text_lower(char letter);
 
 /* Of a hexadecimal digit, either case; below 0: it is none. */
 int weir_text_hex(char digit);
+/* So many digits, at most 16, as a number. false: one is none. */
+bool weir_text_hex_number(const char *digits, size_t count, uint64_t *number);
 
 /* Equal but for case. */
 bool weir_text_same(const char *bytes, size_t len, const char *word);

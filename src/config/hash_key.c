@@ -23,43 +23,45 @@ static bool refuse_hash_key_file(const char *path, const char *why, struct weir_
                                SHOWN, path, why);
 }
 
-static bool read_hex_word(const char *text, uint64_t *number)
-{
-    *number = 0;
-    for (int i = 0; i < DIGITS / 2; i++) {
-        int digit = weir_text_hex(text[i]);
-        if (digit < 0)
-            return false;
-        *number = *number << 4 | (uint64_t)digit;
-    }
-    return true;
-}
-
 static bool read_hash_key_text(const char *text, size_t len, struct hash_key *key)
 {
-    return (len == DIGITS || (len == DIGITS + 1 && text[DIGITS] == '\n')) && read_hex_word(text, &key->low) &&
-           read_hex_word(text + DIGITS / 2, &key->high);
+    return (len == DIGITS || (len == DIGITS + 1 && text[DIGITS] == '\n')) &&
+           weir_text_hex_number(text, DIGITS / 2, &key->low) &&
+           weir_text_hex_number(text + DIGITS / 2, DIGITS / 2, &key->high);
+}
+
+ssize_t weir_secret_file_read(const char *path, char *bytes, size_t size, mode_t *mode)
+{
+    struct stat about = {0};
+    ssize_t len = -1, all = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &about) == 0) {
+        errno = EINVAL;
+        while (S_ISREG(about.st_mode) && (len = read(fd, bytes + all, size - (size_t)all)) > 0)
+            all += len;
+    }
+    int fault = errno;
+    *mode = about.st_mode;
+    (void)close(fd);
+    errno = fault;
+    return len == 0 || (size_t)all == size ? all : -1;
 }
 
 bool weir_hash_key_read(const char *path, struct hash_key *key, struct weir_error *err)
 {
-    char text[DIGITS + 2], why[100] = "";
-    struct stat about;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* waits for no pipe */
-    if (fd < 0) {
-        (void)snprintf(why, sizeof why, "cannot be read (%.60s)", strerror(errno));
-        return refuse_hash_key_file(path, why, err);
-    }
-    ssize_t len = -1;
-    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+    char text[DIGITS + 2], why[100] = "does not have 32 hex digits, and nothing else";
+    mode_t mode = 0;
+    ssize_t len = weir_secret_file_read(path, text, sizeof text, &mode);
+    bool open = (mode & (S_IRWXG | S_IRWXO)) != 0;
+    if (len < 0 && errno == EINVAL)
         (void)snprintf(why, sizeof why, "is no plain file");
-    else if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        (void)snprintf(why, sizeof why, "can be read by others (mode %04o)", (unsigned)about.st_mode & 07777);
-    else
-        len = read(fd, text, sizeof text);
-    (void)close(fd);
-    bool good = len >= 0 && read_hash_key_text(text, (size_t)len, key);
+    else if (len < 0)
+        (void)snprintf(why, sizeof why, "cannot be read (%.60s)", strerror(errno));
+    else if (open)
+        (void)snprintf(why, sizeof why, "can be read by others (mode %04o)", (unsigned)mode & 07777);
+    bool good = len >= 0 && !open && read_hash_key_text(text, (size_t)len, key);
     weir_secret_wipe(text, sizeof text);
-    return good ||
-           refuse_hash_key_file(path, why[0] ? why : "does not have 32 hex digits, and nothing else", err);
+    return good || refuse_hash_key_file(path, why, err);
 }

@@ -5,43 +5,18 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "config/hash_key.h"
 #include "config/password_hash.h"
 #include "config/read_users.h"
 #include "config/values.h"
 
 /* ---- passwords ---- */
-
-typedef void read_one(struct config_reader *reading, const struct yaml_node *node,
-                      const struct config_key *key, struct config_user *user);
-
-/* One password, or a list of two: while clients change over, both count. */
-static void read_passwords(struct config_reader *reading, const struct yaml_node *node,
-                           const struct config_key *key, struct config_user *user, read_one *read)
-{
-    user->has_password = true; /* what is wrong about it is reported */
-    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, key, CONFIG_PASSWORDS))
-        return;
-    const struct yaml_node *entry = node->kind == NODE_LIST ? node->first : node;
-    for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
-        if (!weir_reading_is_text(reading, entry, key))
-            return;
-        if (user->password_count == CONFIG_PASSWORDS) {
-            weir_reading_wrong(reading, node->key_place,
-                               "a user has at most %d passwords, the old and the new one; leave one out",
-                               CONFIG_PASSWORDS);
-            return;
-        }
-        read(reading, entry, key, user);
-    }
-}
 
 static void add_password(struct config_user *user, struct digest digest)
 {
@@ -55,12 +30,6 @@ static void read_plain_one(struct config_reader *reading, const struct yaml_node
     if (node->len > CONFIG_PASSWORD_MAX)
         weir_reading_wrong(reading, node->place, "a password has at most %d bytes", CONFIG_PASSWORD_MAX);
     add_password(user, weir_sha256(node->text, node->len));
-}
-
-static void read_plain_password(struct config_reader *reading, const struct yaml_node *node,
-                                const struct config_key *key, void *into)
-{
-    read_passwords(reading, node, key, into, read_plain_one);
 }
 
 /* The text is not shown: it may be a password in the wrong place. */
@@ -85,38 +54,6 @@ static void read_crypt_one(struct config_reader *reading, const struct yaml_node
     memcpy(user->passwords[user->password_count - 1].crypt, node->text, node->len);
 }
 
-static void read_crypt(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_key *key, void *into)
-{
-    read_passwords(reading, node, key, into, read_crypt_one);
-}
-
-static void read_digest(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_key *key, void *into)
-{
-    read_passwords(reading, node, key, into, read_digest_one);
-}
-
-/* The whole of a small file; below 0: errno says why. Waits for nobody, as who opens a pipe would. */
-static ssize_t read_small_file(const char *path, char *bytes, size_t size, mode_t *mode)
-{
-    struct stat about = {0};
-    ssize_t len = -1, all = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &about) == 0) {
-        errno = EINVAL;
-        while (S_ISREG(about.st_mode) && (len = read(fd, bytes + all, size - (size_t)all)) > 0)
-            all += len;
-    }
-    int fault = errno;
-    *mode = about.st_mode;
-    (void)close(fd);
-    errno = fault;
-    return len == 0 || (size_t)all == size ? all : -1;
-}
-
 static void read_file_one(struct config_reader *reading, const struct yaml_node *node,
                           const struct config_key *key, struct config_user *user)
 {
@@ -124,7 +61,7 @@ static void read_file_one(struct config_reader *reading, const struct yaml_node 
     mode_t mode = 0;
     (void)key;
     char *path = weir_reading_beside(reading, node);
-    ssize_t len = path ? read_small_file(path, bytes, sizeof bytes, &mode) : -1;
+    ssize_t len = path ? weir_secret_file_read(path, bytes, sizeof bytes, &mode) : -1;
     const char *why = !path || len >= 0 ? NULL : errno == EINVAL ? "it is no plain file" : strerror(errno);
     if (len > 0 && bytes[len - 1] == '\n')
         len--;
@@ -149,10 +86,31 @@ static void read_file_one(struct config_reader *reading, const struct yaml_node 
     free(path);
 }
 
-static void read_password_file(struct config_reader *reading, const struct yaml_node *node,
-                               const struct config_key *key, void *into)
+enum password_form { PASSWORD_PLAIN, PASSWORD_DIGEST, PASSWORD_CRYPT, PASSWORD_FILE };
+
+/* One password, or a list of two: while clients change over, both count. `least` of the key is its form. */
+static void read_passwords(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_key *key, void *into)
 {
-    read_passwords(reading, node, key, into, read_file_one);
+    static void (*const readers[])(struct config_reader *, const struct yaml_node *,
+                                   const struct config_key *, struct config_user *) = {
+        read_plain_one, read_digest_one, read_crypt_one, read_file_one};
+    struct config_user *user = into;
+    user->has_password = true; /* what is wrong about it is reported */
+    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, key, CONFIG_PASSWORDS))
+        return;
+    const struct yaml_node *entry = node->kind == NODE_LIST ? node->first : node;
+    for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
+        if (!weir_reading_is_text(reading, entry, key))
+            return;
+        if (user->password_count == CONFIG_PASSWORDS) {
+            weir_reading_wrong(reading, node->key_place,
+                               "a user has at most %d passwords, the old and the new one; leave one out",
+                               CONFIG_PASSWORDS);
+            return;
+        }
+        readers[key->least](reading, entry, key, user);
+    }
 }
 
 /* ---- rights ---- */
@@ -285,11 +243,13 @@ static const struct config_key user_keys[] = {
     {"password",
      "a password in quotes, or better password_file or password_sha256; a list of two while one replaces the "
      "other",
-     KEY_OWN, .read = read_plain_password, .print = print_hidden_password},
-    {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", KEY_OWN, .read = read_digest},
-    {"password_crypt", "a hash of crypt(3), as mkpasswd -m yescrypt prints it", KEY_OWN, .read = read_crypt},
-    {"password_file", "the path of a file that holds the password alone", KEY_OWN,
-     .read = read_password_file},
+     KEY_OWN, .least = PASSWORD_PLAIN, .read = read_passwords, .print = print_hidden_password},
+    {"password_sha256", "64 hexadecimal digits, as sha256sum prints them", KEY_OWN, .least = PASSWORD_DIGEST,
+     .read = read_passwords},
+    {"password_crypt", "a hash of crypt(3), as mkpasswd -m yescrypt prints it", KEY_OWN,
+     .least = PASSWORD_CRYPT, .read = read_passwords},
+    {"password_file", "the path of a file that holds the password alone", KEY_OWN, .least = PASSWORD_FILE,
+     .read = read_passwords},
     {"may", "all, or some of [look, take, adjust, admin]", KEY_OWN, .read = read_may, .print = print_may},
     {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", KEY_OWN, .read = read_user_keys,
      .print = print_user_keys},

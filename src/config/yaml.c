@@ -183,23 +183,6 @@ static void append_child(struct yaml_node *node, struct yaml_node *child)
     node->last = child;
 }
 
-static bool read_yaml_list(struct yaml_reader *yaml, struct yaml_node *list, int depth)
-{
-    for (bool more = true; more;) {
-        yaml_event_t event;
-        if (!next_event(yaml, &event))
-            return false;
-        more = event.type != YAML_SEQUENCE_END_EVENT;
-        struct yaml_node *child = more ? read_node(yaml, &event, depth + 1) : NULL;
-        yaml_event_delete(&event);
-        if (more && !child)
-            return false;
-        if (more)
-            append_child(list, child);
-    }
-    return true;
-}
-
 /* The value of the name that `name` says; NULL after a complaint. */
 static struct yaml_node *read_yaml_pair(struct yaml_reader *yaml, const yaml_event_t *name, int depth)
 {
@@ -228,19 +211,23 @@ static struct yaml_node *read_yaml_pair(struct yaml_reader *yaml, const yaml_eve
     return child;
 }
 
-static bool read_map(struct yaml_reader *yaml, struct yaml_node *map, int depth)
+/* The values of a list, or the names and values of a map. */
+static bool read_children(struct yaml_reader *yaml, struct yaml_node *node, int depth)
 {
+    bool list = node->kind == NODE_LIST;
     for (bool more = true; more;) {
         yaml_event_t event;
+        struct yaml_node *child = NULL;
         if (!next_event(yaml, &event))
             return false;
-        more = event.type != YAML_MAPPING_END_EVENT;
-        struct yaml_node *child = more ? read_yaml_pair(yaml, &event, depth) : NULL;
+        more = event.type != (list ? YAML_SEQUENCE_END_EVENT : YAML_MAPPING_END_EVENT);
+        if (more)
+            child = list ? read_node(yaml, &event, depth + 1) : read_yaml_pair(yaml, &event, depth);
         yaml_event_delete(&event);
         if (more && !child)
             return false;
         if (more)
-            append_child(map, child);
+            append_child(node, child);
     }
     return true;
 }
@@ -258,7 +245,7 @@ static struct yaml_node *read_inside(struct yaml_reader *yaml, const yaml_event_
                        list ? event->data.sequence_start.tag : event->data.mapping_start.tag))
         return NULL;
     struct yaml_node *node = node_new(yaml, list ? NODE_LIST : NODE_MAP, &event->start_mark);
-    if (node && !(list ? read_yaml_list(yaml, node, depth) : read_map(yaml, node, depth))) {
+    if (node && !read_children(yaml, node, depth)) {
         weir_node_free(node);
         node = NULL;
     }

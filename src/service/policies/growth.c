@@ -136,13 +136,10 @@ static void warn_once(bool *said, const char *event, const char *policy, const s
 
 static int64_t policy_bytes(const struct policy *policy)
 {
-    int64_t bytes = policy->main->bytes;
-    if (policy->previous)
-        bytes += policy->previous->bytes;
-    if (policy->candidate_table)
-        bytes += policy->candidate_table->bytes;
-    for (size_t i = 0; i < policy->prefix_count; i++)
-        bytes += policy->prefixes[i].ptable->bytes;
+    struct policy_table *ptables[POLICY_TABLES_MAX];
+    int64_t bytes = 0;
+    for (size_t i = weir_policy_tables(policy, ptables); i-- > 0;)
+        bytes += ptables[i]->bytes;
     return bytes;
 }
 
@@ -283,7 +280,7 @@ static bool move_some_keys(const struct growing_table *g)
 static bool tend_table(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
                        struct policy_table *ptable, bool waited)
 {
-    if (!ptable || (waited && !atomic_load_explicit(&ptable->table->wanted, memory_order_relaxed)))
+    if (waited && !atomic_load_explicit(&ptable->table->wanted, memory_order_relaxed))
         return false;
     struct growing_table g = {service, snapshot, policy, ptable};
     struct weir_table *table = ptable->table;
@@ -302,25 +299,24 @@ static bool tend_table(struct service *service, const struct snapshot *snapshot,
     return move_some_keys(&g);
 }
 
-static bool tend_policy(struct service *service, const struct snapshot *snapshot, const struct policy *policy,
-                        bool waited)
+/* All policies once. true: there is more to do. */
+static bool tend_policies(struct service *service, const struct snapshot *snapshot, bool waited)
 {
-    bool more = tend_table(service, snapshot, policy, policy->main, waited);
-    more = tend_table(service, snapshot, policy, policy->previous, waited) || more;
-    more = tend_table(service, snapshot, policy, policy->candidate_table, waited) || more;
-    for (size_t i = 0; i < policy->prefix_count; i++)
-        more = tend_table(service, snapshot, policy, policy->prefixes[i].ptable, waited) || more;
+    bool more = false;
+    for (size_t i = 0; i < snapshot->policy_count; i++) {
+        struct policy_table *ptables[POLICY_TABLES_MAX];
+        size_t count = weir_policy_tables(snapshot->policies[i], ptables);
+        for (size_t at = 0; at < count; at++)
+            more |= tend_table(service, snapshot, snapshot->policies[i], ptables[at], waited);
+    }
     return more;
 }
 
 /* All of them once, those first where keys wait. true: there is more to do. */
 static bool tend_all(struct service *service, const struct snapshot *snapshot)
 {
-    bool more = false;
-    for (size_t i = 0; i < snapshot->policy_count; i++)
-        (void)tend_policy(service, snapshot, snapshot->policies[i], true);
-    for (size_t i = 0; i < snapshot->policy_count; i++)
-        more = tend_policy(service, snapshot, snapshot->policies[i], false) || more;
+    (void)tend_policies(service, snapshot, true);
+    bool more = tend_policies(service, snapshot, false);
     weir_growth_count(service);
     return more;
 }
@@ -500,8 +496,7 @@ static int64_t commands_of(const struct service *service)
     return commands;
 }
 
-/* Without a thread for it, as in tests, tables grow here. */
-/* Tables that are nearly full get more room, within the budget. */
+/* Without a thread for it, as in tests, tables that are nearly full grow here. */
 static void grow_tables(struct service *service)
 {
     pthread_mutex_lock(&service->change);

@@ -306,6 +306,19 @@ static void free_overrides(struct policy_override *overrides, size_t count)
     free(overrides);
 }
 
+size_t weir_policy_tables(const struct policy *policy, struct policy_table **ptables)
+{
+    size_t count = 0;
+    struct policy_table *own[] = {policy->main, policy->candidate_table, policy->previous};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i])
+            ptables[count++] = own[i];
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        if (policy->prefixes[i].ptable)
+            ptables[count++] = policy->prefixes[i].ptable;
+    return count;
+}
+
 void weir_policy_drop(struct policy *policy)
 {
     if (!policy || atomic_fetch_sub_explicit(&policy->refs, 1, memory_order_acq_rel) != 1)

@@ -139,6 +139,11 @@ struct policy_table *weir_policy_table_of(struct weir_table *table, uint64_t ser
 /* The last serial that was given; and: all later ones are above this. */
 uint64_t weir_policy_table_last(void);
 void weir_policy_table_begin_above(uint64_t serial);
+/* The tables of a policy: its own, those of the candidate and of the limits before, and of prefixes. Returns
+ * how many there are. */
+#define POLICY_TABLES_MAX (3 + CONFIG_PREFIXES_MAX)
+struct policy;
+size_t weir_policy_tables(const struct policy *policy, struct policy_table **ptables);
 struct policy_table *weir_policy_table_ref(struct policy_table *ptable); /* NULL stays NULL */
 /* One reference; NULL is fine. The last one: a store keeps it no more. What this thread has listed of it is
  * appended first; of others nobody may have it listed: see persist.h. */

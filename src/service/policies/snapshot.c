@@ -169,19 +169,6 @@ bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct polic
     return true;
 }
 
-static size_t tables_of_policy(const struct policy *policy, struct policy_table **ptables)
-{
-    size_t count = 0;
-    struct policy_table *own[] = {policy->main, policy->candidate_table, policy->previous};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (own[i])
-            ptables[count++] = own[i];
-    for (size_t i = 0; i < policy->prefix_count; i++)
-        if (policy->prefixes[i].ptable)
-            ptables[count++] = policy->prefixes[i].ptable;
-    return count;
-}
-
 static int by_serial(const void *one, const void *other)
 {
     uint64_t a = (*(struct policy_table *const *)one)->serial,
@@ -204,7 +191,7 @@ static bool list_policy_tables(struct snapshot *snapshot)
     }
     for (size_t i = 0; i < snapshot->policy_count; i++)
         snapshot->ptable_count +=
-            tables_of_policy(snapshot->policies[i], snapshot->ptables + snapshot->ptable_count);
+            weir_policy_tables(snapshot->policies[i], snapshot->ptables + snapshot->ptable_count);
     qsort(snapshot->ptables, snapshot->ptable_count, sizeof *snapshot->ptables, by_serial);
     for (size_t i = 1; i < snapshot->ptable_count; i++) /* no serial is used twice */
         INVARIANT(27, snapshot->ptables[i - 1]->serial < snapshot->ptables[i]->serial);

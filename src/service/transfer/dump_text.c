@@ -80,27 +80,15 @@ int weir_dump_split(struct slice line, char *room, struct slice *words)
     return count;
 }
 
-static bool read_hex_digits(const char *bytes, size_t count, uint64_t *number)
-{
-    *number = 0;
-    for (size_t i = 0; i < count; i++) {
-        int digit = weir_text_hex(bytes[i]);
-        if (digit < 0)
-            return false;
-        *number = *number << 4 | (uint64_t)digit;
-    }
-    return true;
-}
-
 bool weir_dump_read_hash(struct slice word, uint64_t *hash)
 {
-    return word.len == 17 && word.bytes[0] == '#' && read_hex_digits(word.bytes + 1, 16, hash);
+    return word.len == 17 && word.bytes[0] == '#' && weir_text_hex_number(word.bytes + 1, 16, hash);
 }
 
 bool weir_dump_read_key(struct slice word, struct hash_key *key)
 {
-    return word.len == 33 && word.bytes[0] == '#' && read_hex_digits(word.bytes + 1, 16, &key->low) &&
-           read_hex_digits(word.bytes + 17, 16, &key->high);
+    return word.len == 33 && word.bytes[0] == '#' && weir_text_hex_number(word.bytes + 1, 16, &key->low) &&
+           weir_text_hex_number(word.bytes + 17, 16, &key->high);
 }
 
 bool weir_dump_read_end(struct slice line, uint64_t *keys, uint32_t *crc)
@@ -111,7 +99,7 @@ bool weir_dump_read_end(struct slice line, uint64_t *keys, uint32_t *crc)
     uint64_t sum;
     if (line.len >= sizeof room || weir_dump_split(line, room, words) != 3 || !slice_is(words[0], "end") ||
         !weir_read_integer(words[1], &count) || count < 0 || words[2].len != 8 ||
-        !read_hex_digits(words[2].bytes, 8, &sum))
+        !weir_text_hex_number(words[2].bytes, 8, &sum))
         return false;
     *keys = (uint64_t)count;
     *crc = (uint32_t)sum;
