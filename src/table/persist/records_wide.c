@@ -135,7 +135,7 @@ static void put_wide_slot(const struct persist *persist, struct locked_stripe *l
 #if WEIR_ASSERTIONS
     const struct weir_policy *own;
     int64_t *own_state;
-    ASSERT(!(WIDE_OVERRIDDEN & slot->flags) || !weir_override_limits(table, &key, &own, &own_state));
+    ASSERT(!(WIDE_OVERRIDDEN & slot->flags) || !weir_override_find(table, &key, &own, &own_state));
 #endif
     weir_wide_convert(locked, place);
     size_t state_len = locked->edition->policy->words * sizeof(int64_t),
