@@ -11,7 +11,7 @@
 
 #include "bench/bench.h"
 #include "cli/args.h"
-#include "cli/chart.h"
+#include "cli/picture.h"
 #include "cli/words.h"
 
 #define STEPS          3   /* of every rate */

@@ -82,6 +82,12 @@ int ask_width(struct slice text); /* its columns there */
 /* Words of the command line, argv[from] to before argv[to], with spaces between them, to standard output. */
 void ask_put_words(char **argv, int from, int to);
 
+/* A server speaks to programs: "WEIR.POLICY LIST shows them". Writes that in the words that people can type:
+ * "weir policy list shows them". What stands between ' and ' is left as it is. One line without its end, or
+ * any number of lines. */
+void ask_put_hint(FILE *file, const char *text, size_t len);
+void ask_put_hints(FILE *file, const char *text, size_t len);
+
 /* The whole answer as a JSON document. */
 void ask_print_json(const struct resp_value *value);
 

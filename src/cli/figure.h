@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pictures of a limit, ready to be drawn by chart.c (on a terminal) or plot.c (as SVG): what is left over
- * time while somebody asks too much and then rests, and, for warmup, the price of a unit against the units
- * saved.
+ * Pictures of a limit, ready to be drawn by picture.c: what is left over time while somebody asks too much and
+ * then rests, and, for warmup, the price of a unit against the units saved.
  */
 #ifndef WEIR_CLI_FIGURE_H
 #define WEIR_CLI_FIGURE_H

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "cli/ask.h"
 #include "cli/commands.h"
-#include "cli/hints.h"
 #include "cli/term.h"
 #include "cli/words.h"
 
@@ -66,7 +65,7 @@ static void print_never(struct cli_client *client, char **argv)
     struct slice owes = part_from(told, "what it owes"), own = part_from(told, "override ");
     fputs(": ", stdout);
     if (owes.len > 0)
-        hints_put(stdout, owes.bytes, owes.len);
+        ask_put_hint(stdout, owes.bytes, owes.len);
     else
         fputs("nothing passes", stdout);
     bool has_own = own.len > 0 && !slice_is(own, "override none");
@@ -135,7 +134,7 @@ static int print_key_answer(const struct key_kind *kind, const struct resp_value
     else if (ask_options.json)
         ask_print_json(answer);
     else if (!kind->done && !quiet)
-        hints_lines(stdout, answer->text.bytes, answer->text.len); /* made for people */
+        ask_put_hints(stdout, answer->text.bytes, answer->text.len); /* made for people */
     else if (!quiet && *kind->done)
         puts(kind->done);
     else if (!quiet)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Figures as one self-contained SVG document, one below the other.
+ * A figure drawn with characters, braille dots where the locale is UTF-8, else ASCII; or figures as one
+ * self-contained SVG document, one below the other.
  */
-#ifndef WEIR_CLI_PLOT_H
-#define WEIR_CLI_PLOT_H
+#ifndef WEIR_CLI_PICTURE_H
+#define WEIR_CLI_PICTURE_H
 
 #include <stdio.h>
 
 #include "cli/figure.h"
+
+void chart_print(FILE *file, const struct figure *figure);
 
 /* Opens the document for `count` figures, draws figure `index` under its heading, closes the document. */
 void plot_open(FILE *file, size_t count);
