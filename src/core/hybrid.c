@@ -17,6 +17,8 @@
  */
 #include "core/hybrid.h"
 
+#include "base/assert.h"
+
 #define NOT_STARTED INT64_C(-1) /* AT_FILLED of pools that were configured but not started */
 
 struct hybrid_pools {
@@ -38,8 +40,35 @@ static void hybrid_save(int64_t *state, struct hybrid_pools pools)
     state[AT_CARRY] = pools.carry;
 }
 
+#if WEIR_ASSERTIONS
+/* No token is made or lost, the pools hold what fits, and what moved to the burst pool is its share of the
+ * time that was filled. */
+static void hybrid_check_fill(const struct limit *limit, struct hybrid_pools before,
+                              struct hybrid_pools after)
+{
+    int64_t size = limit->u.hybrid.active, over = limit->u.hybrid.over, time = after.last - before.last;
+    weir_i128 tokens = (weir_i128)before.active + before.waiting + time;
+    weir_i128 grown = (weir_i128)after.active - before.active;
+    weir_i128 moved = grown - min64(time, max64(sat_sub(size, before.active), 0));
+    weir_i128 share = (weir_i128)time * (over - size) + before.carry;
+    ASSERT(time >= 0);
+    ASSERT(sat_add(before.waiting, time) == INT64_MAX || (weir_i128)after.active + after.waiting == tokens);
+    ASSERT(after.active <= max64(over, before.active) && after.waiting >= 0);
+    ASSERT(after.carry >= 0 && after.carry < size);
+    ASSERT(moved >= 0 && moved <= share / size);
+    /* Nothing is owed to a full pool, nor if nobody waits; elsewhere not even a fraction is lost. */
+    if (after.active < over && after.waiting > 0)
+        ASSERT(moved * size + after.carry == share);
+    else
+        ASSERT(time == 0 || after.carry == 0);
+}
+#endif
+
 static struct hybrid_pools hybrid_fill(const struct limit *limit, struct hybrid_pools pools, int64_t v)
 {
+#if WEIR_ASSERTIONS
+    struct hybrid_pools before = pools;
+#endif
     int64_t size = limit->u.hybrid.active, over = limit->u.hybrid.over;
     if (pools.last == NOT_STARTED || v <= pools.last)
         return pools;
@@ -55,6 +84,9 @@ static struct hybrid_pools hybrid_fill(const struct limit *limit, struct hybrid_
     pools.active += moved;
     pools.waiting -= moved;
     pools.last = v;
+#if WEIR_ASSERTIONS
+    hybrid_check_fill(limit, before, pools);
+#endif
     return pools;
 }
 

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/limit.h"
 
 /* Entry i, from the oldest. */
@@ -50,6 +51,7 @@ static void sliding_log_push(const struct limit *limit, int64_t *state, int64_t 
     else
         state[AT_LENGTH]++;
     *sliding_log_entry(limit, state, state[AT_LENGTH] - 1) = time;
+    ASSERT(state[AT_LENGTH] == 1 || sliding_log_time_of(limit, state, state[AT_LENGTH] - 2) <= time);
 }
 
 static size_t sliding_log_words(const struct limit *limit)

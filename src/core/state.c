@@ -17,6 +17,7 @@
 #include "core/explain.h"
 #include "core/hybrid.h"
 #include "core/limit.h"
+#include "core/state_check.h"
 
 #define for_each_limit(limit, policy)                                                                        \
     for (const struct limit *limit = (policy)->limits; limit != (policy)->limits + (policy)->count; limit++)
@@ -241,11 +242,14 @@ bool weir_state_reserve(const struct weir_policy *policy, void *state, int64_t n
         return reject_units(verdict);
     struct limits_question q = {clamp_state_time(now_ns), n,
                                 timeout_ns < 0 ? policy->timeout_ns : timeout_ns};
+    STATE_CHECK(policy, state, q.now, n);
     struct limits_answer answer = ask_limits(policy, state, &q);
+    STATE_CHECK_END(answer, q.timeout, answer.reason == WEIR_OK ? answer.due : -1, answer.retry);
     if (answer.reason == WEIR_OK)
         enter_limits(policy, state, &q, answer.due, reservations);
     else if (count_refusal(policy, state, &q))
         answer = ask_limits(policy, state, &q);
+    STATE_CHECK_END(take, state, q.timeout, answer.reason == WEIR_OK ? answer.due : -1);
     if (verdict)
         fill_verdict(policy, state, &q, &answer, verdict);
     return answer.reason == WEIR_OK;
@@ -269,8 +273,13 @@ bool weir_state_take(const struct weir_policy *policy, void *state, int64_t now_
     int64_t *words = state;
     if (policy && state && !verdict && n > 0 && policy->count == 1 && words[STATE_PROMISED] == 0) {
         const struct limit *limit = &policy->limits[0];
-        if (!limit->algorithm->open && limit->spec.refused == WEIR_REFUSED_IGNORE)
-            return take_from_one_limit(limit, words + limit->offset, clamp_state_time(now_ns), n);
+        if (!limit->algorithm->open && limit->spec.refused == WEIR_REFUSED_IGNORE) {
+            int64_t now = clamp_state_time(now_ns);
+            STATE_CHECK(policy, words, now, n);
+            bool allowed = take_from_one_limit(limit, words + limit->offset, now, n);
+            STATE_CHECK_END(take, words, 0, allowed ? now : -1);
+            return allowed;
+        }
     }
     return weir_state_reserve(policy, state, now_ns, n, 0, NULL, verdict);
 }
@@ -281,7 +290,9 @@ bool weir_state_peek(const struct weir_policy *policy, const void *state, int64_
     if (!policy || !state || n < 1)
         return reject_units(verdict);
     struct limits_question q = {clamp_state_time(now_ns), n, 0};
+    STATE_CHECK(policy, state, q.now, n);
     struct limits_answer answer = ask_limits(policy, state, &q);
+    STATE_CHECK_END(answer, 0, answer.reason == WEIR_OK ? answer.due : -1, answer.retry);
     if (verdict)
         fill_verdict(policy, state, &q, &answer, verdict);
     return answer.reason == WEIR_OK;
@@ -301,6 +312,7 @@ bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t no
     struct weir_reservation *r = reservations;
     if (!policy || !state || !r || !is_reservation_open(words, r, clamp_state_time(now_ns)))
         return false;
+    STATE_CHECK(policy, state, now_ns, r->n);
     bool undone =
         r->generation == words[STATE_GENERATION]; /* the latest: another may be due at the same time */
     for_each_limit(limit, policy) {
@@ -313,16 +325,19 @@ bool weir_state_cancel(const struct weir_policy *policy, void *state, int64_t no
         words[STATE_PROMISED] = reservations->before_ns;
         words[STATE_GENERATION]--;
     }
+    STATE_CHECK_END(cancel, words, reservations);
     return true;
 }
 
 void weir_state_give(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n)
 {
     int64_t *words = state, now = clamp_state_time(now_ns);
+    STATE_CHECK(policy, state, now, n);
     if (!policy || !state || n < 1 || settle_promises(words, now) > now)
         return;
     for_each_limit(limit, policy)
         limit->algorithm->give(limit, words + limit->offset, now, n);
+    STATE_CHECK_END(give, words);
 }
 
 void weir_state_charge(const struct weir_policy *policy, void *state, int64_t now_ns, int64_t n)
@@ -330,9 +345,11 @@ void weir_state_charge(const struct weir_policy *policy, void *state, int64_t no
     int64_t *words = state;
     if (!policy || !state || n < 1)
         return;
+    STATE_CHECK(policy, state, now_ns, n);
     int64_t time = settle_promises(words, clamp_state_time(now_ns));
     for_each_limit(limit, policy)
         limit->algorithm->charge(limit, words + limit->offset, time, n);
+    STATE_CHECK_END(charge, words);
 }
 
 int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t now_ns)
@@ -340,6 +357,7 @@ int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t 
     int64_t *words = state, now = clamp_state_time(now_ns), drained = INT64_MAX;
     if (!policy || !state)
         return 0;
+    STATE_CHECK(policy, state, now, 1);
     if (settle_promises(words, now) > now)
         return 0;
     for_each_limit(limit, policy) {
@@ -348,6 +366,7 @@ int64_t weir_state_drain(const struct weir_policy *policy, void *state, int64_t 
         if (limit_remaining(limit, words, now) < before) /* unlimited has as much as before */
             drained = min64(drained, before);
     }
+    STATE_CHECK_END(drain, words);
     return drained == INT64_MAX ? 0 : drained;
 }
 
@@ -366,12 +385,14 @@ int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_
     int64_t *words = state, discarded = 0;
     if (!policy || !state)
         return 0;
+    STATE_CHECK(policy, state, now_ns, 1);
     int64_t time = settle_promises(words, clamp_state_time(now_ns));
     for_each_limit(limit, policy)
         if (limit->spec.algo == WEIR_HYBRID) {
             discarded = max64(discarded, weir_hybrid_restart(limit, words + limit->offset, time));
             words[STATE_GENERATION] = state_next_age(words[STATE_GENERATION]);
         }
+    STATE_CHECK_END(restart, words);
     return discarded;
 }
 
@@ -456,6 +477,7 @@ void weir_state_change(const struct weir_policy *policy, const void *from, const
     int64_t *words = to, now = clamp_state_time(now_ns);
     if (!policy || !from || !next || !to)
         return;
+    STATE_CHECK(policy, from, now, 1);
     pair_limits(policy, next, partners);
     weir_state_init(next, to, now);
     words[STATE_PROMISED] = old[STATE_PROMISED];
@@ -475,4 +497,5 @@ void weir_state_change(const struct weir_policy *policy, const void *from, const
     }
     if (next->count == 1 && next->limits[0].spec.algo == WEIR_UNLIMITED) /* nobody has to wait for anybody */
         words[STATE_PROMISED] = 0;
+    STATE_CHECK_END(change, next, words);
 }

@@ -27,6 +27,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/limit.h"
 
 struct warmup_store {
@@ -55,6 +56,7 @@ static struct warmup_store warmup_store_at(const struct limit *limit, struct war
         store.saved = saved < limit->u.warmup.most ? saved : limit->u.warmup.most;
         store.next = v;
     }
+    ASSERT(store.saved >= 0 && store.saved <= limit->u.warmup.most * (1 + 0x1p-40) && store.next >= v);
     return store;
 }
 
@@ -83,8 +85,9 @@ static int64_t warmup_round_up(double x)
 {
     if (x >= (double)TICKS_SPAN_MAX)
         return TICKS_SPAN_MAX;
-    int64_t whole = (int64_t)x;
-    return whole + ((double)whole < x);
+    int64_t whole = (int64_t)x, up = whole + ((double)whole < x);
+    ASSERT((double)up >= x && (double)up <= x + 1);
+    return up;
 }
 
 static size_t warmup_words(const struct limit *limit)

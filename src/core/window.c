@@ -16,6 +16,7 @@
  * refused=count: units that were refused count like admitted ones. A sliding window counts those beyond L,
  * too (excess), and they fade out with their window; they are no debt, which later windows would have to pay.
  */
+#include "base/assert.h"
 #include "core/limit.h"
 
 struct window_count {
@@ -53,6 +54,23 @@ static struct window_count window_count_turn(const struct limit *limit, struct w
     return count;
 }
 
+#if WEIR_ASSERTIONS
+/* Windows turn one by one: n turns are n - 1 and another one. */
+static void window_check_turn(const struct limit *limit, struct window_count count, int64_t turns,
+                              struct window_count turned)
+{
+    struct window_count again = window_count_turn(limit, window_count_turn(limit, count, turns - 1), 1);
+    ASSERT(turned.window == sat_add(count.window, turns));
+    ASSERT(turned.present >= 0 && turned.present <= count.present);
+    ASSERT(turned.previous >= 0 && turned.previous <= sat_add(limit->spec.count, count.excess));
+    ASSERT(turns < 2 || (again.present == turned.present && again.previous == turned.previous &&
+                         again.window == turned.window && again.excess == turned.excess));
+    /* What was there has ended with its window, or goes on. */
+    ASSERT(turns != 1 || !window_fades(limit) ||
+           sat_add(turned.present, turned.previous) == sat_add(count.present, count.excess));
+}
+#endif
+
 static struct window_count window_load(const struct limit *limit, const int64_t *state)
 {
     return (struct window_count){state[AT_WINDOW], state[AT_PRESENT], state[AT_PREVIOUS],
@@ -61,8 +79,14 @@ static struct window_count window_load(const struct limit *limit, const int64_t 
 
 static struct window_count window_count_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    return window_count_turn(limit, window_load(limit, state),
-                             now / limit->spec.period_ns - state[AT_WINDOW]);
+    int64_t turns = now / limit->spec.period_ns - state[AT_WINDOW];
+    struct window_count count = window_count_turn(limit, window_load(limit, state), turns);
+#if WEIR_ASSERTIONS
+    if (turns > 0)
+        window_check_turn(limit, window_load(limit, state), turns, count);
+    ASSERT(count.window >= state[AT_WINDOW]);
+#endif
+    return count;
 }
 
 static void window_save(const struct limit *limit, int64_t *state, struct window_count count)
@@ -84,7 +108,9 @@ static int64_t window_elapsed(const struct limit *limit, struct window_count cou
 static int64_t window_share(const struct limit *limit, struct window_count count, int64_t now, int64_t units)
 {
     int64_t period = limit->spec.period_ns;
-    return mul_div_up(units, period - window_elapsed(limit, count, now), period);
+    int64_t left = period - window_elapsed(limit, count, now), share = mul_div_up(units, left, period);
+    ASSERT((weir_i128)share * period >= (weir_i128)units * left && share <= units);
+    return share;
 }
 
 static int64_t window_faded(const struct limit *limit, struct window_count count, int64_t now)
