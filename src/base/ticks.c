@@ -24,6 +24,7 @@ bool weir_ticks_init(struct ticks *ticks, int64_t count, int64_t period_ns)
     ASSERT((weir_u128)ticks->frac * period <= (ticks_per_period - ticks->whole * period) << 64);
     ASSERT((weir_u128)ticks->frac * period + period > (ticks_per_period - ticks->whole * period) << 64);
     ASSERT(weir_ticks_of_span(ticks, period_ns) >= min64(TICKS_SPAN_MAX, (int64_t)(ticks_per_period - 1)));
+    ASSERT(ticks_at(ticks, ticks->time_max) == weir_ticks_of_span(ticks, ticks->time_max));
     return true;
 }
 

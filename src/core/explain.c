@@ -12,10 +12,10 @@ int64_t weir_limit_capacity(const struct limit *limit)
 {
     switch ((enum weir_algo)limit->spec.algo) {
     case WEIR_TOKEN_BUCKET:
+    case WEIR_INTERVAL:
+        return limit->burst;
     case WEIR_STEP:
         return limit->spec.burst;
-    case WEIR_INTERVAL:
-        return 1;
     case WEIR_LEAKY_BUCKET:
         return limit->spec.queue + 1;
     case WEIR_SMOOTH:

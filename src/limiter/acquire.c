@@ -45,7 +45,18 @@ static void link_waiter(struct weir_limiter *limiter, struct limiter_waiter *wai
     *(limiter->last ? &limiter->last->next : &limiter->first) = waiter;
     limiter->last = waiter;
     limiter->waiting++;
+    INVARIANT(6, limiter->last == waiter && !waiter->next && !limiter->first->prev);
 }
+
+#if WEIR_ASSERTIONS
+static bool is_linked(const struct weir_limiter *limiter, const struct limiter_waiter *waiter)
+{
+    const struct limiter_waiter *w = limiter->first;
+    while (w && w != waiter)
+        w = w->next;
+    return w;
+}
+#endif
 
 static void unlink_waiter(struct weir_limiter *limiter, struct limiter_waiter *waiter)
 {
@@ -96,6 +107,10 @@ static int wait_for_turn(struct weir_limiter *limiter, struct limiter_waiter *wa
     if (reason == WEIR_CANCELED && waiter->due_ns != WEIR_FOREVER)
         return_promise(limiter, waiter, weir_now());
     unlink_waiter(limiter, waiter);
+#if WEIR_ASSERTIONS
+    INVARIANT(6, limiter->waiting > 64 || !is_linked(limiter, waiter));
+#endif
+    ASSERT((limiter->waiting == 0) == !limiter->first && (limiter->waiting == 0) == !limiter->last);
     bool last = limiter->ending && limiter->waiting == 0;
     *gone = limiter->ending;
     lock_drop(&limiter->lock);
@@ -123,6 +138,7 @@ static bool ask_and_wait(struct weir_limiter *limiter, int64_t now, int64_t n, i
     bool promised = weir_limiter_promise(limiter, now, n, timeout_ns, &waiter.promise.reservation,
                                          &waiter.promise.undo, verdict);
     waiter.due_ns = promised ? waiter.promise.reservation.due_ns : WEIR_FOREVER;
+    INVARIANT(6, !promised || timeout_ns < 0 || waiter.due_ns <= sat_add(max64(now, 0), timeout_ns));
     bool waits_for_resume = !promised && timeout_ns == WEIR_FOREVER && verdict->reason == WEIR_NEVER &&
                             weir_limiter_paused(limiter, now);
     if (!waits_for_resume && (!promised || waiter.due_ns <= now)) {

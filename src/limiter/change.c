@@ -81,6 +81,7 @@ static bool unwind_promise(struct limiter_change *change, const struct limiter_w
     if (undo->kept) {
         if (undo->after != change->mark)
             return false;
+        INVARIANT(7, undo->after == change->mark);
         memcpy(change->from, undo->state, change->policy->words * sizeof(int64_t));
         change->mark = undo->before;
         return true;
@@ -125,8 +126,10 @@ static bool plan_promises(struct limiter_change *change, struct weir_limiter *li
 static void move_up(struct limiter_waiter *waiter)
 {
     waiter->moved = waiter->plan.reservation.due_ns < waiter->due_ns;
+    INVARIANT(7, waiter->plan.reservation.due_ns <= waiter->due_ns);
     waiter->promise = waiter->plan;
     waiter->due_ns = waiter->plan.reservation.due_ns;
+    INVARIANT(6, waiter->due_ns == waiter->promise.reservation.due_ns);
 }
 
 /* From `first` on the plans come true. */
@@ -189,7 +192,9 @@ bool weir_limiter_withdraw(struct weir_limiter *limiter, struct limiter_waiter *
 static void end_shares(struct weir_limiter *limiter)
 {
     limiter->held = limiter->handles = 0;
-    (void)atom_add(&limiter->handle_generation, 1, memory_order_release);
+    uint64_t before = atom_add(&limiter->handle_generation, 1, memory_order_release);
+    INVARIANT(8, atom_load(&limiter->handle_generation, memory_order_relaxed) != before);
+    (void)before;
 }
 
 /* Would not even one unit pass, ever? Then n, too, waits for something else. */
@@ -227,6 +232,22 @@ bool weir_limiter_pause(struct weir_limiter *limiter)
     return true;
 }
 
+#if WEIR_ASSERTIONS
+/* Are the new promises, which `moved` marks, in the order of the list? */
+static bool are_moved_in_turn(const struct weir_limiter *limiter)
+{
+    int64_t due = 0;
+    for (const struct limiter_waiter *w = limiter->first; w; w = w->next) {
+        if (!w->moved || is_waiter_paused(w))
+            continue;
+        if (w->due_ns < due)
+            return false;
+        due = w->due_ns;
+    }
+    return true;
+}
+#endif
+
 /* Those who waited for the end of a pause get their promises, first come, first served. */
 static void end_pause(struct limiter_change *change, struct weir_limiter *limiter)
 {
@@ -238,6 +259,9 @@ static void end_pause(struct limiter_change *change, struct weir_limiter *limite
         else
             w->moved = w->refused = !is_state_paused(change->next, change->to, change->now);
     }
+#if WEIR_ASSERTIONS
+    INVARIANT(7, are_moved_in_turn(limiter));
+#endif
 }
 
 void weir_limiter_revive(struct weir_limiter *limiter, int64_t now)
@@ -250,8 +274,8 @@ void weir_limiter_revive(struct weir_limiter *limiter, int64_t now)
                                     .to = weir_limiter_open(limiter, word),
                                     .mark = limiter->mark};
     end_pause(&change, limiter);
-    weir_limiter_close(limiter, change.to, false);
     limiter->mark = change.mark;
+    weir_limiter_close(limiter, change.to, false);
     wake_moved(limiter);
 }
 
@@ -264,6 +288,8 @@ static void change_state(struct limiter_change *change, struct weir_limiter *lim
         weir_state_init(change->next, change->to, change->now);
     else
         weir_state_change(change->policy, state, change->next, change->to, change->now);
+    INVARIANT(7, policy_has_algo(change->policy, WEIR_BLOCKED) ||
+                     change->to[STATE_GENERATION] > state[STATE_GENERATION]);
     if (change->keeps_generation)
         change->to[STATE_GENERATION] = state[STATE_GENERATION];
     change->mark = ++limiter->marks;
@@ -316,6 +342,11 @@ static void move_units_out(const struct limiter_change *change, int64_t *state, 
     *out = min64(*out, verdict.remaining);
     if (*out > 0)
         (void)weir_state_take(change->policy, state, change->now, *out, NULL);
+#if WEIR_ASSERTIONS
+    int64_t before = verdict.remaining;
+    (void)weir_state_peek(change->policy, state, change->now, 1, &verdict);
+    INVARIANT(8, verdict.remaining == before - *out);
+#endif
 }
 
 static bool install_policy(struct weir_limiter *limiter, struct weir_policy *next, int64_t now, int64_t *out)
@@ -346,6 +377,10 @@ static bool install_policy(struct weir_limiter *limiter, struct weir_policy *nex
     put_state(limiter, next, wide, to_word);
     limiter->mark = change.mark;
     wake_moved(limiter);
+#if WEIR_ASSERTIONS
+    for (const struct limiter_waiter *w = limiter->first; w; w = w->next)
+        INVARIANT(7, !w->moved);
+#endif
     return true;
 }
 

@@ -69,6 +69,7 @@ static bool set_held_burst(struct weir_limiter *limiter, int64_t held, int64_t n
         return false;
     }
     limiter->held = held;
+    INVARIANT(8, held >= 0 && limiter->policy->limits[0].burst == limiter->said->limits[0].burst - held);
     return true;
 }
 
@@ -146,6 +147,7 @@ void weir_handle_free(struct weir_handle *handle)
     struct weir_limiter *limiter = handle->limiter;
     const struct handle_share *share = handle->share;
     int64_t out = share->generation == handle->generation ? -share->left : 0;
+    INVARIANT(8, share->left >= 0 && -out <= share->left);
     lock_take(&limiter->lock);
     bool valid = handle->generation == atom_load(&limiter->handle_generation, memory_order_relaxed);
     if (handle->chunk > 0 && valid &&
@@ -224,6 +226,7 @@ static __attribute__((noinline)) bool take_slowly(struct weir_handle *handle, in
         return allowed;
     if (allowed)
         handle->share->left -= n;
+    INVARIANT(8, handle->share->left >= 0);
     if (verdict)
         describe_handle(handle, n, allowed, verdict);
     limiter_notify(handle->limiter, allowed, n, weir_now(), verdict);

@@ -109,6 +109,7 @@ static void reset_limiters_in_child(void)
     for (struct weir_limiter *limiter = all; limiter; limiter = limiter->next) {
         limiter->first = limiter->last = NULL;
         limiter->waiting = 0;
+        ASSERT((limiter->waiting == 0) == !limiter->first);
         filler_forget(limiter->filler);
         if (limiter->balance)
             limiter->balance = &weir_balance_orphan;

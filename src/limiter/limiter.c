@@ -40,8 +40,22 @@ static void mark_changed(struct weir_limiter *limiter)
     limiter->mark = ++limiter->marks;
 }
 
+#if WEIR_ASSERTIONS
+static uint64_t sum_of_state(const struct weir_limiter *limiter)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < limiter->policy->words; i++)
+        sum = (sum ^ (uint64_t)limiter->state[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum;
+}
+#endif
+
 int64_t *weir_limiter_open(struct weir_limiter *limiter, int64_t *word)
 {
+#if WEIR_ASSERTIONS
+    limiter->opened = limiter->state ? sum_of_state(limiter) : 0;
+    limiter->opened_mark = limiter->mark;
+#endif
     if (limiter->state)
         return limiter->state;
     weir_word_hold(&limiter->word, word);
@@ -54,6 +68,10 @@ void weir_limiter_close(struct weir_limiter *limiter, const int64_t *state, bool
         weir_word_return(&limiter->word, state);
     else if (changed)
         mark_changed(limiter);
+#if WEIR_ASSERTIONS /* another state has another mark */
+    if (limiter->state && limiter->mark == limiter->opened_mark)
+        INVARIANT(7, limiter->opened == sum_of_state(limiter));
+#endif
 }
 
 static bool policy_counts_refusals(const struct weir_policy *policy)
@@ -109,6 +127,7 @@ static bool undo_fits(const struct weir_limiter *limiter, const struct undo *und
 
 static bool undo_put_back(struct weir_limiter *limiter, struct undo *undo)
 {
+    INVARIANT(7, undo->kept && undo->after == limiter->mark);
     memcpy(limiter->state, undo->state, limiter->policy->words * sizeof(int64_t));
     limiter->mark = undo->before;
     undo->kept = false;
@@ -131,6 +150,7 @@ bool weir_limiter_recall(struct weir_limiter *limiter, int64_t now, struct weir_
     weir_limiter_close(limiter, state, off && !exact);
     if (off)
         reservation->n = 0;
+    INVARIANT(3, !off || reservation->n == 0); /* it comes back once */
     return off;
 }
 
@@ -341,7 +361,7 @@ void weir_limiter_give_at(struct weir_limiter *limiter, int64_t now_ns, int64_t 
     lock_take(&limiter->lock);
     int64_t *state = weir_limiter_open(limiter, word), now = weir_limiter_time(limiter, now_ns);
     weir_state_give(limiter->policy, state, now, n);
-    weir_limiter_close(limiter, state, state[STATE_PROMISED] <= now); /* else it was dropped */
+    weir_limiter_close(limiter, state, state[STATE_PROMISED] <= max64(now, 0)); /* else it was dropped */
     lock_drop(&limiter->lock);
 }
 

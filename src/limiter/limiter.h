@@ -72,6 +72,9 @@ struct weir_limiter {
     char *name;
     struct filler *filler;
     struct weir_limiter *next, *prev; /* of all limiters: see life.c */
+#if WEIR_ASSERTIONS
+    uint64_t opened, opened_mark; /* a checksum of `state` and its mark when it was opened */
+#endif
 };
 
 /* ---- under the lock ---- */

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "core/index.h"
 #include "core/state.h"
@@ -163,6 +164,7 @@ static void queue_append(struct weir_queue *queue, struct job *job)
     queue->last = &job->next;
     queue->units += job->n;
     queue->ticks = sat_add(queue->ticks, job->ticks);
+    ASSERT(job->ticks >= 0 && queue->units <= queue_limit(queue)->spec.queue + 1);
 }
 
 /* Memory is not the queue's to promise: try again when those in front have left, and not at once. */
@@ -260,6 +262,7 @@ static struct job *remove_first(struct weir_queue *queue)
         queue->last = &queue->first;
     queue->units -= job->n;
     queue->ticks = queue->first ? queue->ticks - job->ticks : 0;
+    ASSERT(queue->units >= 0 && (queue->units == 0) == !queue->first && queue->ticks >= 0);
     return job;
 }
 

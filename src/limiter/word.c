@@ -49,6 +49,8 @@ void weir_word_hold(struct state_word *word, int64_t *state)
     atom_store(&word->pace.version, PACE_NONE, memory_order_relaxed); /* before a thread finds it held */
     uint64_t index = atom_swap(&word->index, WORD_HELD, memory_order_acq_rel);
     atom_fence(memory_order_release); /* whoever reads a figure written from here on finds the word held */
+    INVARIANT(2, atom_load(&word->pace.version, memory_order_relaxed) == PACE_NONE);
+    INVARIANT(2, atom_load(&word->index, memory_order_relaxed) == WORD_HELD);
     state[STATE_PROMISED] = word_figure(&word->until);
     state[STATE_GENERATION] = word_figure(&word->generation);
     state[STATE_HEADER] = (int64_t)(index - atom_load(&word->bias, memory_order_relaxed));
@@ -81,9 +83,13 @@ static void write_figures(struct state_word *word, const struct limit *limit, in
 void weir_word_return(struct state_word *word, const int64_t *state)
 {
     uint64_t bias = (UINT64_C(1) << 63) - (next_random(word) >> 2);
+    INVARIANT(2, bias != atom_load(&word->bias, memory_order_relaxed));
+    INVARIANT(2, atom_load(&word->index, memory_order_relaxed) == WORD_HELD);
     atom_store(&word->bias, bias, memory_order_release);
     write_figure(&word->until, state[STATE_PROMISED]);
     write_figure(&word->generation, state[STATE_GENERATION]);
+    INVARIANT(3, word_figure(&word->until) == state[STATE_PROMISED]);
+    INVARIANT(2, (uint64_t)state[STATE_HEADER] + bias != WORD_HELD);
     atom_store(&word->index, (uint64_t)state[STATE_HEADER] + bias, memory_order_release);
 }
 
@@ -105,6 +111,25 @@ void weir_word_put(struct state_word *word, const struct weir_policy *policy, co
  * least ceil((ns - 1 + d * c) * r), and v(ns - 1) + floor(d * floor(c * r)) is never above it: a pace admits
  * nothing before its time.
  */
+#if WEIR_ASSERTIONS
+/* docs/internals/limiters.md, 2b: never ahead of the clock, and at most 3 ns behind it. */
+static void check_pace(const struct state_word *word, const struct clock_anchor *anchor)
+{
+    struct ticks ticks = word_ticks(word, false);
+    uint64_t start = atom_load(&word->pace.start, memory_order_relaxed);
+    uint64_t tick = start - atom_load(&word->bias, memory_order_relaxed);
+    uint64_t counts[] = {0, anchor->span / 3, anchor->span - 1};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        int64_t now = anchor->ns + (int64_t)(counts[i] * anchor->rate >> 32);
+        uint64_t pace = tick + (counts[i] * atom_load(&word->pace.rate, memory_order_relaxed) >> 32);
+        INVARIANT(2, pace <= (uint64_t)ticks_at(&ticks, now));
+        INVARIANT(2, pace >= (uint64_t)ticks_at(&ticks, now - 3));
+    }
+    INVARIANT(4, start - atom_load(&word->pace.empty, memory_order_relaxed) ==
+                     atom_load(&word->full, memory_order_relaxed));
+}
+#endif
+
 static void write_pace(struct state_word *word, const struct clock_anchor *anchor)
 {
     struct ticks ticks = word_ticks(word, false);
@@ -119,6 +144,9 @@ static void write_pace(struct state_word *word, const struct clock_anchor *ancho
     atom_store(&pace->empty, start - atom_load(&word->full, memory_order_relaxed), memory_order_relaxed);
     write_figure(&pace->unit, ticks.unit);
     write_figure(&pace->burst, word_figure(&word->burst));
+#if WEIR_ASSERTIONS
+    check_pace(word, anchor);
+#endif
 }
 
 static bool can_follow(const struct state_word *word, const struct clock_anchor *anchor)
@@ -133,9 +161,12 @@ void weir_word_follow(struct state_word *word, const struct clock_anchor *anchor
 {
     if (version == word->paced || !can_follow(word, anchor))
         return;
+    INVARIANT(2, word->paced != version);
+    INVARIANT(3, word_figure(&word->until) == 0);
     word->paced = version;
     atom_store(&word->pace.version, PACE_NONE, memory_order_relaxed);
     atom_fence(memory_order_release);
+    INVARIANT(2, atom_load(&word->pace.version, memory_order_relaxed) == PACE_NONE);
     write_pace(word, anchor);
     atom_store(&word->pace.version, version, memory_order_release);
 }
@@ -292,4 +323,7 @@ void weir_word_describe(const struct ticks *ticks, int64_t full, int64_t now, in
         .retry_after_ns = retry,
         .reset_after_ns = span_until(now, ticks_time(ticks, sat_add(after, full))),
     };
+    ASSERT(!allowed || verdict->remaining == (v - index) / ticks->unit - cost / ticks->unit);
+    ASSERT(allowed || retry == WEIR_FOREVER ||
+           (ticks_at(ticks, now + retry) >= index + cost && ticks_at(ticks, now + retry - 1) < index + cost));
 }

@@ -38,6 +38,7 @@
 #ifndef WEIR_LIMITER_WORD_H
 #define WEIR_LIMITER_WORD_H
 
+#include "base/assert.h"
 #include "core/index.h"
 #include "core/state.h"
 #include "os/clock.h"
@@ -162,6 +163,7 @@ static inline __attribute__((always_inline)) int word_take(struct state_word *wo
                 return WORD_ASK; /* to be told for how long, or to be the first who sees that it has come */
             bool allowed = word_sub(v, index) >= cost && until == 0;
             uint64_t after = (uint64_t)index + (uint64_t)cost + bias;
+            INVARIANT(3, !allowed || until == 0);
             if (allowed && !atom_cas(&word->index, &seen, after, memory_order_acq_rel))
                 continue;
             if (verdict)
@@ -214,6 +216,8 @@ word_take_now(struct state_word *word, const struct clock *clock, uint64_t count
     if ((int64_t)(start + ticks - seen) < (int64_t)cost)
         return WORD_NO;
     uint64_t after = seen + cost;
+    INVARIANT(2, count - tsc < span);
+    INVARIANT(4, (int64_t)(start + ticks - seen) >= (int64_t)cost);
     if (__builtin_expect(atom_cas(&word->index, &seen, after > least + ticks ? after : least + ticks,
                                   memory_order_acq_rel),
                          1))
