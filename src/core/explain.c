@@ -37,101 +37,15 @@ int64_t weir_limit_capacity(const struct limit *limit)
     return 0;
 }
 
-/* Units, begun ones counted whole, that so many ticks are worth. */
-static int64_t ticks_to_units(const struct limit *limit, int64_t ticks)
-{
-    return div_up(max64(ticks, 0), limit->ticks.unit);
-}
-
-/* How far a tick lies ahead. */
-static int64_t ticks_ahead(const struct limit *limit, int64_t tick, int64_t now)
-{
-    return sat_sub(tick, ticks_at(&limit->ticks, now));
-}
-
-#define CHARGED_WORDS 5
-
-/* The words of a small state one unit later: a charge brings it up to now. */
-static void charge_copy(const struct limit *limit, const int64_t *words, int64_t now, int64_t *copy)
-{
-    memcpy(copy, words, limit->algorithm->words(limit) * sizeof *copy);
-    limit->algorithm->charge(limit, copy, now, 1);
-}
-
-/* Refused units that count are no debt. */
-static int64_t window_debt(const struct limit *limit, const int64_t *words, int64_t now)
-{
-    int64_t copy[CHARGED_WORDS], period = limit->spec.period_ns;
-    charge_copy(limit, words, now, copy);
-    int64_t elapsed = max64(now - sat_mul(copy[AT_WINDOW], period), 0);
-    int64_t faded = mul_div_up(min64(copy[AT_PREVIOUS], limit->spec.count), period - elapsed, period);
-    return sat_sub(sat_add(copy[AT_PRESENT] - 1, faded), limit->spec.count);
-}
-
-static int64_t hybrid_debt(const struct limit *limit, const int64_t *words, int64_t now)
-{
-    int64_t copy[CHARGED_WORDS];
-    charge_copy(limit, words, now, copy);
-    return ticks_to_units(limit, sat_sub(-limit->ticks.unit, copy[AT_ACTIVE]));
-}
-
-static int64_t step_debt(const struct limit *limit, const int64_t *words, int64_t now)
-{
-    int64_t copy[CHARGED_WORDS];
-    charge_copy(limit, words, now, copy);
-    return sat_sub(-1, copy[AT_UNITS]);
-}
-
-/* In a full ring a unit that lies ahead has taken its place a period after another, which is not in the ring
- * any more, and so on: all that are less than a period old count. */
-static int64_t log_debt(const struct limit *limit, const int64_t *words, int64_t now)
-{
-    int64_t used = 0, count = limit->spec.count;
-    for (int64_t i = 0; i < words[AT_LENGTH]; i++) {
-        int64_t time = words[AT_TIMES + (words[AT_HEAD] + i) % count];
-        if (time > now - limit->spec.period_ns)
-            used = sat_add(used, 1);
-        if (time > now && words[AT_LENGTH] == count)
-            used = sat_add(used, div_up(time - now, limit->spec.period_ns));
-    }
-    return used - count;
-}
-
-/* Units owed beyond all there are, where nothing is left. */
-static int64_t limit_debt(const struct limit *limit, const int64_t *words, int64_t now)
-{
-    switch ((enum weir_algo)limit->spec.algo) {
-    case WEIR_TOKEN_BUCKET:
-    case WEIR_INTERVAL:
-    case WEIR_SMOOTH:
-        return ticks_to_units(limit, ticks_ahead(limit, words[AT_INDEX], now));
-    case WEIR_WARMUP:
-        return ticks_to_units(limit, ticks_ahead(limit, words[AT_NEXT], now));
-    case WEIR_HYBRID:
-        return hybrid_debt(limit, words, now);
-    case WEIR_FIXED_WINDOW:
-    case WEIR_QUOTA:
-    case WEIR_SLIDING_WINDOW:
-        return window_debt(limit, words, now);
-    case WEIR_STEP:
-        return step_debt(limit, words, now);
-    case WEIR_SLIDING_LOG:
-        return log_debt(limit, words, now);
-    case WEIR_LEAKY_BUCKET: /* see limit_used */
-    case WEIR_UNLIMITED:
-    case WEIR_BLOCKED:
-        break;
-    }
-    return 0;
-}
-
 /* A queue is used by what is in it, not by how much would be let in; its first slot counts. */
 static int64_t limit_used(const struct limit *limit, const int64_t *words, int64_t now)
 {
     if (limit->spec.algo == WEIR_LEAKY_BUCKET)
-        return ticks_to_units(limit, ticks_ahead(limit, sat_add(words[AT_INDEX], limit->full), now));
+        return limit_units_up(limit,
+                              sat_sub(sat_add(words[AT_INDEX], limit->full), ticks_at(&limit->ticks, now)));
     int64_t left = limit->algorithm->remaining(limit, words, now), used = weir_limit_capacity(limit) - left;
-    return left > 0 ? used : sat_add(used, max64(limit_debt(limit, words, now), 0));
+    bool owes = left == 0 && limit->algorithm->debt;
+    return owes ? sat_add(used, max64(limit->algorithm->debt(limit, words, now), 0)) : used;
 }
 
 static void put_limit_name(const struct limit *limit, char *text, size_t size)

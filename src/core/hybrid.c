@@ -15,9 +15,8 @@
  * Callers fill: a take does it with the time since the last fill, a refusal leaves all as it was. The
  * fraction of a token that a short fill moves is carried over, so short fills lose nothing.
  */
-#include "core/hybrid.h"
-
 #include "base/assert.h"
+#include "core/limit.h"
 
 #define NOT_STARTED INT64_C(-1) /* AT_FILLED of pools that were configured but not started */
 
@@ -232,6 +231,22 @@ static void hybrid_drain(const struct limit *limit, int64_t *state, int64_t now)
     hybrid_save(state, pools);
 }
 
+static int64_t hybrid_restart(const struct limit *limit, int64_t *state, int64_t now)
+{
+    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
+    int64_t discarded = hybrid_behind_ns(limit, pools);
+    int64_t last = max64(pools.last, ticks_at(&limit->ticks, now));
+    hybrid_save(state,
+                (struct hybrid_pools){.active = min64(pools.active, 0), .last = last}); /* a debt stays */
+    state[AT_HISTORY] = sat_add(state[AT_HISTORY], discarded);
+    return discarded;
+}
+
+static int64_t hybrid_behind(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return hybrid_behind_ns(limit, hybrid_fill_at(limit, state, now));
+}
+
 /* The same time in the ticks of another limit; what is owed stays so many units. */
 static int64_t hybrid_convert(const struct limit *limit, const struct limit *next, int64_t tokens)
 {
@@ -255,30 +270,9 @@ static void hybrid_change(const struct limit *limit, const int64_t *from, const 
     to[AT_HISTORY] = from[AT_HISTORY];
 
     if (next->spec.verb == WEIR_VERB_RESTART)
-        (void)weir_hybrid_restart(next, to, now);
+        (void)hybrid_restart(next, to, now);
     else if (next->spec.verb != WEIR_VERB_CONFIGURE && converted.last == NOT_STARTED)
         hybrid_start(next, to, now);
-}
-
-int64_t weir_hybrid_restart(const struct limit *limit, int64_t *state, int64_t now)
-{
-    struct hybrid_pools pools = hybrid_fill_at(limit, state, now);
-    int64_t discarded = hybrid_behind_ns(limit, pools);
-    int64_t last = max64(pools.last, ticks_at(&limit->ticks, now));
-    hybrid_save(state,
-                (struct hybrid_pools){.active = min64(pools.active, 0), .last = last}); /* a debt stays */
-    state[AT_HISTORY] = sat_add(state[AT_HISTORY], discarded);
-    return discarded;
-}
-
-int64_t weir_hybrid_behind(const struct limit *limit, const int64_t *state, int64_t now)
-{
-    return hybrid_behind_ns(limit, hybrid_fill_at(limit, state, now));
-}
-
-int64_t weir_hybrid_behind_total(const struct limit *limit, const int64_t *state, int64_t now)
-{
-    return sat_add(state[AT_HISTORY], weir_hybrid_behind(limit, state, now));
 }
 
 static int64_t hybrid_remaining(const struct limit *limit, const int64_t *state, int64_t now)
@@ -295,6 +289,35 @@ static int64_t hybrid_fresh(const struct limit *limit, const int64_t *state, int
         return now;
     int64_t time = hybrid_time_to(limit, pools, limit->u.hybrid.active);
     return max64(now, ticks_time(&limit->ticks, sat_add(pools.last, time)));
+}
+
+static int64_t hybrid_debt(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return limit_units_up(limit, sat_sub(0, hybrid_fill_at(limit, state, now).active));
+}
+
+/*
+ * A fresh hybrid holds one op and no backlog. Once the active pool holds as much, forgetting takes tokens
+ * away and makes none: what the pools hold above that, what waits and what is carried. The law counts what
+ * the pools hold and what time brings, so it holds. And the fresh one never holds more than the other would
+ * have, but for one tick: a full pool drops the fraction of a token that it is owed, one that is not full
+ * keeps it. Callers who come back after such a pause are on schedule again. Otherwise no key could ever go,
+ * for its backlog grows with every moment that it is away.
+ */
+static int64_t hybrid_idle(const struct limit *limit, const int64_t *state)
+{
+    if (state[AT_FILLED] == NOT_STARTED) /* nothing passes */
+        return WEIR_FOREVER;
+    return hybrid_due(limit, state, ticks_time(&limit->ticks, state[AT_FILLED]), 1);
+}
+
+static bool hybrid_valid(const struct limit *limit, const int64_t *state)
+{
+    bool started = limit->spec.verb != WEIR_VERB_CONFIGURE;
+    return state[AT_ACTIVE] <= limit->u.hybrid.over && state[AT_WAITING] >= 0 &&
+           is_value_within(state[AT_FILLED], started ? 0 : NOT_STARTED,
+                           ticks_at(&limit->ticks, WEIR_TIME_MAX)) &&
+           is_value_within(state[AT_CARRY], 0, limit->u.hybrid.active - 1) && state[AT_HISTORY] >= 0;
 }
 
 static int64_t hybrid_most(const struct limit *limit, int64_t span_ns)
@@ -317,6 +340,11 @@ const struct algorithm weir_hybrid = {
     .drain = hybrid_drain,
     .change = hybrid_change,
     .remaining = hybrid_remaining,
+    .debt = hybrid_debt,
     .fresh = hybrid_fresh,
+    .idle = hybrid_idle,
+    .valid = hybrid_valid,
     .most = hybrid_most,
+    .restart = hybrid_restart,
+    .behind = hybrid_behind,
 };

@@ -20,8 +20,8 @@ size_t weir_policy_text(const struct weir_policy *policy, char *text, size_t siz
  * The first time from which on the state may be forgotten (0: always, WEIR_FOREVER: never): at any time t
  * from then on no promise is outstanding, and a state made at t by weir_state_init answers, at t and later,
  * as this one would. Two may lose something, so that they can go at all, but gain nothing by it: hybrid its
- * backlog, and step the phase of its steps; idle.c says why the law holds. A function of the state alone; the
- * policy is one of weir_policy_idle.
+ * backlog, and step the phase of its steps; their files say why the law holds. A function of the state alone;
+ * the policy is one of weir_policy_idle.
  */
 int64_t weir_state_idle_from(const struct weir_policy *policy, const int64_t *state);
 

@@ -61,3 +61,14 @@ int64_t weir_index_fresh(const struct limit *limit, const int64_t *state, int64_
 {
     return max64(now, ticks_time(&limit->ticks, sat_add(state[0], limit->full)));
 }
+
+int64_t weir_index_debt(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return limit_units_up(limit, sat_sub(state[0], ticks_at(&limit->ticks, now)));
+}
+
+/* The start of time, with a full bucket. Debts have no end. */
+bool weir_index_valid(const struct limit *limit, const int64_t *state)
+{
+    return state[0] >= -(limit->full + limit->ticks.unit);
+}

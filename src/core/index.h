@@ -33,6 +33,8 @@ void weir_index_drain(const struct limit *limit, int64_t *state, int64_t now);
 void weir_index_change(const struct limit *limit, const int64_t *from, const struct limit *next, int64_t *to,
                        int64_t now);
 int64_t weir_index_remaining(const struct limit *limit, const int64_t *state, int64_t now);
+int64_t weir_index_debt(const struct limit *limit, const int64_t *state, int64_t now);
 int64_t weir_index_fresh(const struct limit *limit, const int64_t *state, int64_t now);
+bool weir_index_valid(const struct limit *limit, const int64_t *state);
 
 #endif

@@ -72,5 +72,6 @@ const struct algorithm weir_leaky_bucket = {
     .change = weir_index_change,
     .remaining = leaky_bucket_remaining,
     .fresh = weir_index_fresh,
+    .valid = weir_index_valid,
     .most = leaky_bucket_most,
 };

@@ -85,14 +85,37 @@ struct algorithm {
                    int64_t now);
 
     int64_t (*remaining)(const struct limit *limit, const int64_t *state, int64_t now);
+    /* Units owed beyond all there are, where nothing is left; 0 or less: none. NULL: never any. */
+    int64_t (*debt)(const struct limit *limit, const int64_t *state, int64_t now);
     /* When the state is as if never used. */
     int64_t (*fresh)(const struct limit *limit, const int64_t *state, int64_t now);
+    /* See weir_state_idle_from; NULL: from `fresh` on, whatever time it is before that. */
+    int64_t (*idle)(const struct limit *limit, const int64_t *state);
+    /* See weir_state_valid; NULL: there is nothing to be wrong. */
+    bool (*valid)(const struct limit *limit, const int64_t *state);
     /* The law: most units, one by one, in any stretch of `span_ns`. */
     int64_t (*most)(const struct limit *limit, int64_t span_ns);
+
+    /* hybrid alone: EngineBlock's restart, which gives what it discards, and how far behind the callers are.
+     */
+    int64_t (*restart)(const struct limit *limit, int64_t *state, int64_t now);
+    int64_t (*behind)(const struct limit *limit, const int64_t *state, int64_t now);
 };
 
 extern const struct algorithm weir_token_bucket, weir_leaky_bucket, weir_smooth, weir_warmup, weir_hybrid,
     weir_window, weir_sliding_log, weir_step, weir_unlimited, weir_blocked;
+
+/* Units, begun ones counted whole, that so many ticks are worth. */
+static inline int64_t limit_units_up(const struct limit *limit, int64_t ticks)
+{
+    return div_up(max64(ticks, 0), limit->ticks.unit);
+}
+
+/* For words from outside. */
+static inline bool is_value_within(int64_t x, int64_t low, int64_t high)
+{
+    return x >= low && x <= high;
+}
 
 /* Completes, checks and compiles `spec`. */
 bool weir_limit_init(struct limit *limit, const struct weir_spec *spec, struct spec_fault *fault);

@@ -198,6 +198,35 @@ static int64_t sliding_log_fresh(const struct limit *limit, const int64_t *state
     return max64(now, sat_add(sliding_log_newest(limit, state), limit->spec.period_ns));
 }
 
+/* In a full ring a unit that lies ahead has taken its place a period after another, which is not in the ring
+ * any more, and so on: all that are less than a period old count. */
+static int64_t sliding_log_debt(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    int64_t used = 0, period = limit->spec.period_ns;
+    for (int64_t i = 0; i < state[AT_LENGTH]; i++) {
+        int64_t time = sliding_log_time_of(limit, state, i);
+        if (time > now - period)
+            used = sat_add(used, 1);
+        if (time > now && state[AT_LENGTH] == limit->spec.count)
+            used = sat_add(used, div_up(time - now, period));
+    }
+    return used - limit->spec.count;
+}
+
+/* Times never decrease. A unit that comes back may be from up to a period before the start of time. */
+static bool sliding_log_valid(const struct limit *limit, const int64_t *state)
+{
+    int64_t count = limit->spec.count, before = -limit->spec.period_ns;
+    if (!is_value_within(state[AT_HEAD], 0, count - 1) || !is_value_within(state[AT_LENGTH], 0, count))
+        return false;
+    for (int64_t i = 0; i < state[AT_LENGTH]; i++) {
+        if (sliding_log_time_of(limit, state, i) < before)
+            return false;
+        before = sliding_log_time_of(limit, state, i);
+    }
+    return true;
+}
+
 static int64_t sliding_log_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_mul(limit->spec.count, max64(div_up(span_ns, limit->spec.period_ns), 1));
@@ -215,6 +244,8 @@ const struct algorithm weir_sliding_log = {
     .drain = sliding_log_drain,
     .change = sliding_log_change,
     .remaining = sliding_log_remaining,
+    .debt = sliding_log_debt,
     .fresh = sliding_log_fresh,
+    .valid = sliding_log_valid,
     .most = sliding_log_most,
 };

@@ -68,6 +68,8 @@ const struct algorithm weir_smooth = {
     .drain = weir_index_drain,
     .change = smooth_change,
     .remaining = weir_index_remaining,
+    .debt = weir_index_debt,
     .fresh = weir_index_fresh,
+    .valid = weir_index_valid,
     .most = smooth_most,
 };

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "core/explain.h"
-#include "core/hybrid.h"
 #include "core/limit.h"
 #include "core/state_check.h"
 
@@ -150,9 +149,7 @@ static int64_t limit_remaining(const struct limit *limit, const int64_t *state, 
 
 static int64_t limit_behind(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    if (limit->spec.algo != WEIR_HYBRID)
-        return 0;
-    return weir_hybrid_behind(limit, state + limit->offset, now);
+    return limit->algorithm->behind ? limit->algorithm->behind(limit, state + limit->offset, now) : 0;
 }
 
 static int64_t limit_reset_after(const struct limit *limit, const int64_t *state, int64_t now)
@@ -388,8 +385,8 @@ int64_t weir_state_restart(const struct weir_policy *policy, void *state, int64_
     STATE_CHECK(policy, state, now_ns, 1);
     int64_t time = settle_promises(words, clamp_state_time(now_ns));
     for_each_limit(limit, policy)
-        if (limit->spec.algo == WEIR_HYBRID) {
-            discarded = max64(discarded, weir_hybrid_restart(limit, words + limit->offset, time));
+        if (limit->algorithm->restart) {
+            discarded = max64(discarded, limit->algorithm->restart(limit, words + limit->offset, time));
             words[STATE_GENERATION] = state_next_age(words[STATE_GENERATION]);
         }
     STATE_CHECK_END(restart, words);
@@ -404,8 +401,9 @@ int64_t weir_state_behind(const struct weir_policy *policy, const void *state, i
         return 0;
     int64_t now = clamp_state_time(now_ns);
     for_each_limit(limit, policy)
-        if (limit->spec.algo == WEIR_HYBRID)
-            behind = max64(behind, weir_hybrid_behind_total(limit, words + limit->offset, now));
+        if (limit->algorithm->behind) /* and all that was discarded before */
+            behind =
+                max64(behind, sat_add(words[limit->offset + AT_HISTORY], limit_behind(limit, words, now)));
     return behind;
 }
 

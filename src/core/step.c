@@ -132,6 +132,32 @@ static int64_t step_fresh(const struct limit *limit, const int64_t *state, int64
                                              : max64(now, step_time_of(limit, bucket, limit->spec.burst));
 }
 
+static int64_t step_debt(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return sat_sub(0, step_bucket_at(limit, state, now).units);
+}
+
+/*
+ * A full bucket is a fresh one but for its phase, and that may be forgotten: its next step then comes later,
+ * and the law holds across it. Say that the steps before are at f, f - W, ... and that f, at or before the
+ * time t of forgetting, made the bucket full. From x to t no more than R units for each step in (x, f] have
+ * passed, or f would not have made it full: R * ceil((f - x) / W). From t to y no more than B and R for each
+ * step after t: B + R * floor((y - t) / W). Together at most B + R * ceil((y - x) / W). Between two times of
+ * forgetting steps are counted from the first on, so there (f - t) / W is a whole number, and any number of
+ * them adds up alike.
+ */
+static int64_t step_idle(const struct limit *limit, const int64_t *state)
+{
+    return step_fresh(limit, state, state[AT_STEPPED]);
+}
+
+/* A live change keeps the part of a period that has passed, also of one that began before time did. */
+static bool step_valid(const struct limit *limit, const int64_t *state)
+{
+    return state[AT_UNITS] <= limit->spec.burst &&
+           is_value_within(state[AT_STEPPED], -limit->spec.period_ns, WEIR_TIME_MAX);
+}
+
 static int64_t step_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_add(limit->spec.burst, sat_mul(div_up(span_ns, limit->spec.period_ns), limit->spec.count));
@@ -149,6 +175,9 @@ const struct algorithm weir_step = {
     .drain = step_drain,
     .change = step_change,
     .remaining = step_remaining,
+    .debt = step_debt,
     .fresh = step_fresh,
+    .idle = step_idle,
+    .valid = step_valid,
     .most = step_most,
 };

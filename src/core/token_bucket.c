@@ -60,6 +60,8 @@ const struct algorithm weir_token_bucket = {
     .drain = weir_index_drain,
     .change = weir_index_change,
     .remaining = weir_index_remaining,
+    .debt = weir_index_debt,
     .fresh = weir_index_fresh,
+    .valid = weir_index_valid,
     .most = token_bucket_most,
 };

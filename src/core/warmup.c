@@ -242,6 +242,42 @@ static int64_t warmup_fresh(const struct limit *limit, const int64_t *state, int
     return max64(now, ticks_time(&limit->ticks, sat_add(store.next, idle)));
 }
 
+static int64_t warmup_debt(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    return limit_units_up(limit, sat_sub(state[AT_NEXT], ticks_at(&limit->ticks, now)));
+}
+
+/* Are so many idle ticks enough to be as cold as a fresh store, to the last bit? */
+static bool warmup_is_cold(const struct limit *limit, double saved, int64_t idle)
+{
+    double most = limit->u.warmup.most;
+    return idle == 0 ? saved == most : saved + (double)idle * limit->u.warmup.cooling >= most;
+}
+
+static int64_t warmup_idle(const struct limit *limit, const int64_t *state)
+{
+    struct warmup_store store = warmup_load(state);
+    int64_t low = 0, high = sat_sub(INT64_MAX, store.next);
+    if (!warmup_is_cold(limit, store.saved, high))
+        return WEIR_FOREVER;
+    while (low < high) { /* a division would be off by its rounding */
+        int64_t middle = low + (high - low) / 2;
+        if (warmup_is_cold(limit, store.saved, middle))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    int64_t cold = ticks_time(&limit->ticks, store.next + low);
+    return max64(cold, warmup_fresh(limit, state, 0)); /* which verdicts go by, rounded up */
+}
+
+/* A live change may round the store up, by far less than this. */
+static bool warmup_valid(const struct limit *limit, const int64_t *state)
+{
+    struct warmup_store store = warmup_load(state);
+    return store.next >= 0 && store.saved >= 0 && store.saved <= limit->u.warmup.most * (1 + 0x1p-40);
+}
+
 static int64_t warmup_most(const struct limit *limit, int64_t span_ns)
 {
     int64_t time = weir_ticks_between_promises(&limit->ticks, span_ns);
@@ -269,6 +305,9 @@ const struct algorithm weir_warmup = {
     .drain = warmup_drain,
     .change = warmup_change,
     .remaining = warmup_remaining,
+    .debt = warmup_debt,
     .fresh = warmup_fresh,
+    .idle = warmup_idle,
+    .valid = warmup_valid,
     .most = warmup_most,
 };

@@ -263,6 +263,29 @@ static int64_t window_fresh(const struct limit *limit, const int64_t *state, int
     return turns == 0 ? now : sat_mul(sat_add(count.window, turns), limit->spec.period_ns);
 }
 
+/* Refused units that count are no debt. */
+static int64_t window_debt(const struct limit *limit, const int64_t *state, int64_t now)
+{
+    struct window_count count = window_count_at(limit, state, now);
+    int64_t faded = window_share(limit, count, now, min64(count.previous, limit->spec.count));
+    return sat_sub(sat_add(count.present, faded), limit->spec.count);
+}
+
+/* A window that lies ahead, because the clock has stepped back, counts until its own end. */
+static int64_t window_idle(const struct limit *limit, const int64_t *state)
+{
+    return window_fresh(limit, state, sat_mul(state[AT_WINDOW], limit->spec.period_ns));
+}
+
+static bool window_valid(const struct limit *limit, const int64_t *state)
+{
+    int64_t previous = !window_fades(limit) ? 0 : window_has_excess(limit) ? INT64_MAX : limit->spec.count;
+    if (window_has_excess(limit) && state[AT_EXCESS] < 0)
+        return false;
+    return is_value_within(state[AT_WINDOW], 0, WEIR_TIME_MAX / limit->spec.period_ns) &&
+           state[AT_PRESENT] >= 0 && is_value_within(state[AT_PREVIOUS], 0, previous);
+}
+
 static int64_t window_most(const struct limit *limit, int64_t span_ns)
 {
     return sat_mul(limit->spec.count, div_up(span_ns, limit->spec.period_ns) + 1);
@@ -280,6 +303,9 @@ const struct algorithm weir_window = {
     .drain = window_drain,
     .change = window_change,
     .remaining = window_remaining,
+    .debt = window_debt,
     .fresh = window_fresh,
+    .idle = window_idle,
+    .valid = window_valid,
     .most = window_most,
 };
