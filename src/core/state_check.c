@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/state_check.h"
 
-#if WEIR_ASSERTIONS
-
 #include <string.h>
 
 #include "core/explain.h"
 #include "core/idle.h"
 #include "core/index.h"
 #include "core/state.h"
+
+#if WEIR_ASSERTIONS
 
 /* ---- one limit, one state: nothing changes ---- */
 
@@ -40,7 +40,7 @@ static bool counts_units(const struct limit *limit)
 
 /* due is exact: n pass at it and not a nanosecond earlier, fewer pass no later, and what passed at an earlier
  * reading of the clock passes now. */
-static void check_due(const struct limit *limit, const int64_t *words, int64_t now, int64_t n)
+static void check_due_exact(const struct limit *limit, const int64_t *words, int64_t now, int64_t n)
 {
     int64_t due = due_of(limit, words, now, n), earlier = now - now / 4;
     ASSERT(due >= now);
@@ -53,7 +53,7 @@ static void check_due(const struct limit *limit, const int64_t *words, int64_t n
 }
 
 /* remaining is exact: that many pass, and not one more. */
-static void check_remaining(const struct limit *limit, const int64_t *words, int64_t now)
+static void check_remaining_exact(const struct limit *limit, const int64_t *words, int64_t now)
 {
     int64_t units = remaining_of(limit, words, now), most = weir_limit_capacity(limit);
     ASSERT(units >= 0 && units <= most);
@@ -65,7 +65,7 @@ static void check_remaining(const struct limit *limit, const int64_t *words, int
 
 /* The time of reset_after is exact: the limit is full at it, and not a nanosecond earlier. hybrid counts what
  * the active pool holds, to which the burst pool adds. */
-static void check_fresh(const struct limit *limit, const int64_t *words, int64_t now)
+static void check_fresh_exact(const struct limit *limit, const int64_t *words, int64_t now)
 {
     int64_t time = limit->algorithm->fresh(limit, words, now), most = weir_limit_capacity(limit);
     ASSERT(time >= now);
@@ -102,8 +102,8 @@ static void check_state(const struct weir_policy *policy, const int64_t *state, 
         const struct limit *limit = &policy->limits[i];
         if (limit->ticks.unit > 0)
             check_ticks(&limit->ticks, now);
-        check_remaining(limit, state + limit->offset, time);
-        check_fresh(limit, state + limit->offset, time);
+        check_remaining_exact(limit, state + limit->offset, time);
+        check_fresh_exact(limit, state + limit->offset, time);
     }
 }
 
@@ -163,7 +163,7 @@ void weir_state_check_answer(const struct state_check *check, int64_t timeout, i
     for (size_t i = 0; i < policy->count; i++) {
         const struct limit *limit = &policy->limits[i];
         const int64_t *words = check->words + limit->offset;
-        check_due(limit, words, time, check->n);
+        check_due_exact(limit, words, time, check->n);
         latest = max64(latest, due_of(limit, words, time, check->n));
     }
     if (due >= 0) { /* all or none: the latest answer counts, and nobody overtakes a promise */
