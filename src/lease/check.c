@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "lease/check.h"
 
-#if WEIR_ASSERTIONS
-
 #include "lease/internal.h"
+
+#if WEIR_ASSERTIONS
 
 /* A step, and what follows from it alone. */
 struct step {
