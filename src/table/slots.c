@@ -609,6 +609,12 @@ static void check_slot(struct weir_table *table, uint64_t segment, struct slot *
     INVARIANT(13, weir_slots_find(table, hash).slot == slot);
     INVARIANT(17,
               slot_kind(word) == SLOT_HELD || ((generation - slot_generation(word)) & 3) <= (uint64_t)!swept);
+    if (table->is_exact && table->region->shape.kind == REGION_WORDS) { /* that of the explorer has no kind */
+        unsigned char bytes[EXACT_BYTES];
+        struct exact_name name = slots_name(in, slot, hash);
+        struct key key;
+        ASSERT(weir_exact_key_of(table, &name, bytes, &key));
+    }
 }
 
 uint64_t weir_slots_check(struct weir_table *table, uint64_t only, bool settled)
