@@ -98,20 +98,25 @@ bool weir_fleet_name_check(const char *name, struct weir_error *err)
  * One question to a coordinator about its pools, for whoever looks after them.
  */
 
-const struct sink weir_no_sink;
+struct coordinator *weir_coordinator_open(const struct coordinator_ops *kind, const struct server_url *url,
+                                          struct weir_error *err)
+{
+    static const struct sink nobody;
+    struct weir_fleet_options options = {.size = sizeof options};
+    if (!weir_fleet_options_read(&options, url, err))
+        return NULL;
+    struct coordinator_options how = {
+        .answer_ns = options.answer_ns, .connect_ns = options.connect_ns, .session_ns = options.session_ns};
+    return kind->open(url, &how, &nobody, err);
+}
 
 static bool ask_coordinator(const struct server_url *url, const struct quota_ask *ask,
                             struct quota_answer *answer, struct weir_error *err)
 {
-    struct weir_fleet_options options = {0};
     const struct coordinator_ops *kind = weir_coordinator_kind(url, err);
-    if (!kind || !weir_fleet_options_read(&options, url, err))
-        return false;
-    if (!kind->open || !kind->quota)
+    if (kind && !kind->quota)
         return weir_error_complain(err, "%s: its pools cannot be looked at this way", url->shown);
-    struct coordinator_options how = {
-        .answer_ns = options.answer_ns, .connect_ns = options.connect_ns, .session_ns = options.session_ns};
-    struct coordinator *coordinator = kind->open(url, &how, &weir_no_sink, err);
+    struct coordinator *coordinator = kind ? weir_coordinator_open(kind, url, err) : NULL;
     if (!coordinator)
         return false;
     bool done = kind->quota(coordinator, ask, answer, err);

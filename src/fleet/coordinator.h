@@ -65,7 +65,6 @@ struct quota_answer {
 };
 
 struct coordinator_ops {
-    const char *scheme;
     /* Reaches it, or says why not within options->connect_ns. */
     struct coordinator *(*open)(const struct server_url *url, const struct coordinator_options *options,
                                 const struct sink *sink, struct weir_error *err);
@@ -98,8 +97,9 @@ const struct coordinator_ops *weir_coordinator_kind(const struct server_url *url
 /* Is this a name that every coordinator can keep? `err` says what is wrong. */
 bool weir_fleet_name_check(const char *name, struct weir_error *err);
 
-/* Of who enters nothing: then there is nothing to be told. */
-extern const struct sink weir_no_sink;
+/* Opens one for who enters nothing, so that nothing is told. */
+struct coordinator *weir_coordinator_open(const struct coordinator_ops *kind, const struct server_url *url,
+                                          struct weir_error *err);
 
 /* Opens the coordinator of a URL, asks, closes it. */
 bool weir_quota_ask(const char *url, const struct quota_ask *ask, struct quota_answer *answer,

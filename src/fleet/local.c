@@ -234,8 +234,7 @@ static void local_order(struct pool_handle *opaque, const struct lease_order *or
     local_of(handle->coordinator)->sink.replied(handle->owner, &reply);
 }
 
-const struct coordinator_ops weir_coordinator_local = {.scheme = "local",
-                                                       .open = local_open,
+const struct coordinator_ops weir_coordinator_local = {.open = local_open,
                                                        .close = local_close,
                                                        .enter = local_enter,
                                                        .leave = local_leave,

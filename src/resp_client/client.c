@@ -82,10 +82,7 @@ static struct resp_connection *connection_of(struct resp_client *client, const s
 static void start_queued_requests(struct resp_client *client, int64_t now)
 {
     (void)pthread_mutex_lock(&client->lock);
-    struct client_request_list all = client->inbox;
-    if (!all.first)
-        all.end = &all.first;
-    client_requests_init(&client->inbox);
+    struct client_request_list all = client_requests_take_all(&client->inbox);
     (void)pthread_mutex_unlock(&client->lock);
     for (struct client_request *request; (request = client_requests_take(&all));) {
         struct resp_connection *connection = connection_of(client, &request->host);

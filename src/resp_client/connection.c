@@ -52,10 +52,7 @@ bool weir_resp_connection_is_idle(const struct resp_connection *connection)
 static void fail_requests(struct resp_connection *connection, struct client_request_list *list,
                           const char *why)
 {
-    struct client_request_list all = *list;
-    if (!all.first)
-        all.end = &all.first;
-    client_requests_init(list);
+    struct client_request_list all = client_requests_take_all(list);
     for (struct client_request *request; (request = client_requests_take(&all));)
         connection->owner->answered(connection->owner, request, NULL,
                                     list == &connection->expected && request->start < connection->written,
@@ -92,10 +89,7 @@ static void resp_connection_fail(struct resp_connection *connection, int64_t now
     close_resp_connection(connection);
     connection->retry_ns = now + random_backoff(&connection->owner->random, &connection->pause_ns,
                                                 PAUSE_LEAST_NS, connection->owner->pause_most_ns);
-    struct client_request_list waiting = connection->waiting;
-    if (!waiting.first)
-        waiting.end = &waiting.first;
-    client_requests_init(&connection->waiting);
+    struct client_request_list waiting = client_requests_take_all(&connection->waiting);
     fail_requests(connection, &connection->expected, why);
     fail_requests(connection, &waiting, why);
     if (connection->owner->closed)
@@ -395,10 +389,7 @@ static void receive_replies(struct resp_connection *connection, int64_t now)
 static int64_t drop_late_requests(struct resp_connection *connection, int64_t now)
 {
     int64_t next = INT64_MAX;
-    struct client_request_list all = connection->waiting;
-    if (!all.first)
-        all.end = &all.first;
-    client_requests_init(&connection->waiting);
+    struct client_request_list all = client_requests_take_all(&connection->waiting);
     for (struct client_request *request; (request = client_requests_take(&all));) {
         if (request->deadline_ns <= now) {
             connection->owner->answered(connection->owner, request, NULL, false,

@@ -123,6 +123,14 @@ static inline struct client_request *client_requests_take(struct client_request_
     return request;
 }
 
+/* All of them, in their order, to be taken out one by one; the list is empty then. */
+static inline struct client_request_list client_requests_take_all(struct client_request_list *list)
+{
+    struct client_request_list all = *list;
+    client_requests_init(list);
+    return all;
+}
+
 static inline bool host_same(const struct server_host *one, const struct server_host *other)
 {
     return one->port == other->port && strcmp(one->name, other->name) == 0;

@@ -300,7 +300,7 @@ static bool run_user(struct sim_world *world)
     weir_sim_root_begin(world);
     for (size_t i = 0; i < world->node_count; i++)
         weir_sim_plan(world, random_below(&world->random, 100 * WEIR_MS), EVENT_START, &world->nodes[i], -1);
-    weir_sim_fault_begin(world);
+    weir_sim_fault_plan(world);
     weir_sim_spend_plan_rush(world);
     run_events(world);
     weir_sim_judge_end(world);

@@ -91,11 +91,6 @@ int64_t weir_sim_balance_withdraw(struct sim_balance *balance, int64_t now, int6
     return chunks;
 }
 
-void weir_sim_balance_clear(struct sim_balance *balance)
-{
-    balance->count = 0;
-}
-
 int64_t weir_sim_balance_begins(const struct sim_balance *balance, int64_t now)
 {
     int64_t begins = WEIR_FOREVER;

@@ -14,7 +14,7 @@ void weir_sim_fault_happened(struct sim_world *world, uint32_t fault)
     world->result->faults[__builtin_ctz(fault)]++;
 }
 
-static void plan_next(struct sim_world *world)
+void weir_sim_fault_plan(struct sim_world *world)
 {
     if (!(world->sim->faults & STRIKING))
         return;
@@ -22,11 +22,6 @@ static void plan_next(struct sim_world *world)
     int64_t at = world->now_ns + random_gap(&world->random, windows + 1);
     if (at < world->quiet_ns)
         weir_sim_plan(world, at, EVENT_FAULT, world->nodes, -1);
-}
-
-void weir_sim_fault_begin(struct sim_world *world)
-{
-    plan_next(world);
 }
 
 /* Real time until which something lasts: mostly shorter than a window, at times several. */
@@ -131,5 +126,5 @@ void weir_sim_fault(struct sim_world *world)
         weir_sim_fault_happened(world, chosen);
         inject_fault(world, chosen, node);
     }
-    plan_next(world);
+    weir_sim_fault_plan(world);
 }

@@ -83,7 +83,7 @@ static void apply_node_actions(struct sim_world *world, struct sim_node *node,
                                const struct lease_actions *actions)
 {
     if (actions->clear)
-        weir_sim_balance_clear(&node->balance);
+        node->balance.count = 0;
     for (size_t i = 0; i < actions->grant_count; i++)
         grant(world, node, &actions->grants[i], actions->sharing, node->told);
     node->low = actions->low;

@@ -307,7 +307,6 @@ bool weir_sim_balance_take(struct sim_balance *balance, int64_t now, int64_t n, 
                            int32_t *count);
 void weir_sim_balance_put(struct sim_balance *balance, struct sim_units piece, int64_t now);
 int64_t weir_sim_balance_withdraw(struct sim_balance *balance, int64_t now, int64_t chunk, int64_t most);
-void weir_sim_balance_clear(struct sim_balance *balance);
 /* When the next piece begins that has not; WEIR_FOREVER: there is none. */
 int64_t weir_sim_balance_begins(const struct sim_balance *balance, int64_t now);
 
@@ -377,7 +376,8 @@ bool weir_sim_split_is_down(const struct sim_world *world, const struct sim_node
 bool weir_sim_split_apply(struct sim_world *world, struct sim_message *message);
 
 /* fleet_fault.c */
-void weir_sim_fault_begin(struct sim_world *world);
+/* When the next one strikes. */
+void weir_sim_fault_plan(struct sim_world *world);
 void weir_sim_fault(struct sim_world *world);
 void weir_sim_fault_happened(struct sim_world *world, uint32_t fault);
 

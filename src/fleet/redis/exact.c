@@ -193,16 +193,12 @@ struct weir_exact {
 
 static struct coordinator *open_exact_coordinator(const struct server_url *url, struct weir_error *err)
 {
-    struct weir_fleet_options options = {.size = sizeof options};
     const struct coordinator_ops *kind = weir_coordinator_kind(url, err);
-    if (!kind || !weir_fleet_options_read(&options, url, err))
-        return NULL;
-    if (!kind->decide) {
+    if (kind && !kind->decide) {
         (void)weir_error_complain(err, "%.150s: exact mode needs redis:// or redis+cluster://", url->shown);
         return NULL;
     }
-    struct coordinator_options how = {.answer_ns = options.answer_ns, .connect_ns = options.connect_ns};
-    return kind->open(url, &how, &weir_no_sink, err);
+    return kind ? weir_coordinator_open(kind, url, err) : NULL;
 }
 
 struct weir_exact *weir_exact_open(const char *url, const char *limit, struct weir_error *err)

@@ -516,8 +516,7 @@ static void redis_order(struct pool_handle *opaque, const struct lease_order *or
     weir_redis_call(call);
 }
 
-const struct coordinator_ops weir_coordinator_redis = {.scheme = "redis",
-                                                       .open = redis_open,
+const struct coordinator_ops weir_coordinator_redis = {.open = redis_open,
                                                        .close = redis_close,
                                                        .enter = redis_enter,
                                                        .leave = redis_leave,

@@ -335,8 +335,7 @@ static bool tier_quota(struct coordinator *coordinator, const struct quota_ask *
                            answer, err);
 }
 
-const struct coordinator_ops weir_coordinator_weir = {.scheme = "weir",
-                                                      .open = tier_open,
+const struct coordinator_ops weir_coordinator_weir = {.open = tier_open,
                                                       .close = tier_close,
                                                       .enter = tier_enter,
                                                       .leave = tier_leave,

@@ -178,7 +178,7 @@ static void ensemble_order(struct pool_handle *opaque, const struct lease_order 
 }
 
 const struct coordinator_ops weir_coordinator_zookeeper = {
-    .scheme = "zookeeper",
+
     .open = ensemble_open,
     .close = ensemble_close,
     .enter = ensemble_enter,

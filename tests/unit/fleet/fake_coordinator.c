@@ -233,12 +233,8 @@ static void fake_order(struct pool_handle *handle, const struct lease_order *ord
         handle->of->sink.replied(handle->owner, &reply);
 }
 
-static const struct coordinator_ops fake_ops = {.scheme = "fake",
-                                                .open = fake_open,
-                                                .close = fake_close,
-                                                .enter = fake_enter,
-                                                .leave = fake_leave,
-                                                .order = fake_order};
+static const struct coordinator_ops fake_ops = {
+    .open = fake_open, .close = fake_close, .enter = fake_enter, .leave = fake_leave, .order = fake_order};
 
 const struct coordinator_ops *__real_weir_coordinator_kind(const struct server_url *url,
                                                            struct weir_error *err);

@@ -81,12 +81,8 @@ static void order(struct pool_handle *handle, const struct lease_order *order)
     sink.replied(handle->owner, &reply);
 }
 
-static const struct coordinator_ops ops = {.scheme = "crowd",
-                                           .open = open_here,
-                                           .close = close_here,
-                                           .enter = enter,
-                                           .leave = leave,
-                                           .order = order};
+static const struct coordinator_ops ops = {
+    .open = open_here, .close = close_here, .enter = enter, .leave = leave, .order = order};
 
 const struct coordinator_ops *__wrap_weir_coordinator_kind(const struct server_url *url,
                                                            struct weir_error *err);
