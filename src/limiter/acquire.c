@@ -189,3 +189,25 @@ bool weir_limiter_acquire(struct weir_limiter *limiter, int64_t n, int64_t timeo
 {
     return acquire_units(limiter, weir_now(), n, timeout_ns, NULL, verdict, BALANCE_BY_CLOCK);
 }
+
+/* ---- a function that runs under a limiter ---- */
+
+static void drain_limiter(struct weir_limiter *limiter, struct weir_verdict *verdict)
+{
+    (void)weir_limiter_drain(limiter);
+    if (verdict)
+        verdict->remaining = 0;
+}
+
+bool weir_limiter_call(struct weir_limiter *limiter, struct weir_call *call, struct weir_verdict *verdict)
+{
+    if (!call || !call->run)
+        return weir_limiter_take(NULL, 0, verdict);
+    int64_t n = call->count ? call->count(call->arg) : call->n == 0 ? 1 : call->n;
+    if (!weir_limiter_acquire_unless(limiter, n, call->timeout_ns, call->stop, verdict))
+        return false;
+    call->result = call->run(call->arg);
+    if (call->drain_on && call->drain_on(call->arg, call->result))
+        drain_limiter(limiter, verdict);
+    return true;
+}

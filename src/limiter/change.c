@@ -349,7 +349,7 @@ static void move_units_out(const struct limiter_change *change, int64_t *state, 
 #endif
 }
 
-static bool install_policy(struct weir_limiter *limiter, struct weir_policy *next, int64_t now, int64_t *out)
+bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now, int64_t *out)
 {
     int64_t from_word[WORD_STATE], to_word[WORD_STATE] = {0};
     int64_t *wide = weir_word_fits(next) ? NULL : malloc(weir_policy_state_size(next));
@@ -382,15 +382,4 @@ static bool install_policy(struct weir_limiter *limiter, struct weir_policy *nex
         INVARIANT(7, !w->moved);
 #endif
     return true;
-}
-
-bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now)
-{
-    return install_policy(limiter, next, now, NULL);
-}
-
-bool weir_limiter_install_burst(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
-                                int64_t *out)
-{
-    return install_policy(limiter, next, now, out);
 }

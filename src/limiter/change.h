@@ -9,13 +9,11 @@
  * that cannot be done, recall it. */
 bool weir_limiter_withdraw(struct weir_limiter *limiter, struct limiter_waiter *waiter, int64_t now);
 /* Puts `next` in force (and takes it over), at `now`. Waiters are told, handles lose their shares. false: out
- * of memory. */
-bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now);
-/* The same if only the burst is another one: handles and reservations stay valid. In the same step up to *out
- * units are taken out before, which then is how many; or, below 0, -*out units are given back after. In two
- * steps the limiter would fill up in between. */
-bool weir_limiter_install_burst(struct weir_limiter *limiter, struct weir_policy *next, int64_t now,
-                                int64_t *out);
+ * of memory.
+ * `out` is not NULL if only the burst is another one: then handles and reservations stay valid, and in the
+ * same step up to *out units are taken out before, which then is how many; or, below 0, -*out units are given
+ * back after. In two steps the limiter would fill up in between. */
+bool weir_limiter_install(struct weir_limiter *limiter, struct weir_policy *next, int64_t now, int64_t *out);
 /* Nothing passes until the next weir_limiter_install. false: out of memory. */
 bool weir_limiter_pause(struct weir_limiter *limiter);
 /* Would not even one unit pass, ever? Then the limit is a pause, and who waits for ever waits for its end. */

@@ -64,7 +64,7 @@ static bool set_held_burst(struct weir_limiter *limiter, int64_t held, int64_t n
     spec.burst -= held;
     spec.initial = min64(spec.initial, spec.burst);
     struct weir_policy *next = weir_policy_from(&spec, 1, NULL);
-    if (!next || !weir_limiter_install_burst(limiter, next, now, out)) {
+    if (!next || !weir_limiter_install(limiter, next, now, out)) {
         weir_policy_free(next);
         return false;
     }

@@ -334,7 +334,7 @@ static bool change_locked(struct weir_limiter *limiter, int64_t now, struct weir
     } else {
         if (wants_filler(next) && !limiter->filler && !*spare)
             return false;
-        if (!weir_limiter_install(limiter, next, now))
+        if (!weir_limiter_install(limiter, next, now, NULL))
             return false;
         swap_filler(limiter, next, spare);
         weir_limiter_note_alone(limiter);

@@ -301,8 +301,6 @@ bool weir_spec_fault_choice(struct spec_fault *fault, enum spec_field field, con
  * only finds the sentence for a text that means nothing. Words of other systems are in src/phrasebook.
  */
 
-#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
-
 /* ---- units of time ----------------------------------------------------------------------------- */
 
 static const struct spec_hint unit_hints[] = {

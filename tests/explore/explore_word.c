@@ -152,7 +152,7 @@ static void setup(void)
 static void set(int64_t now)
 {
     lock_take(&limiter.lock);
-    EXPLORE_CHECK(weir_limiter_install(&limiter, next, now));
+    EXPLORE_CHECK(weir_limiter_install(&limiter, next, now, NULL));
     limiter.said = next;
     lock_drop(&limiter.lock);
 }
