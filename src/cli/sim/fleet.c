@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,14 @@ static double ratio_or_zero(int64_t part, int64_t whole)
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-static void print_fleet_row(const char *name, const char *value)
+__attribute__((format(printf, 2, 3))) static void print_fleet_row(const char *name, const char *format, ...)
 {
-    printf("  %-24s %s\n", name, value);
+    va_list list;
+    printf("  %-24s ", name);
+    va_start(list, format);
+    vprintf(format, list);
+    va_end(list);
+    putchar('\n');
 }
 
 /* ---- the parts of the table ---- */
@@ -82,45 +88,39 @@ static void print_plot(const struct sim_fleet_result *result)
 
 static void print_use(const struct sim_fleet_result *result)
 {
-    char text[256], a[HUMANIZE_MAX], b[HUMANIZE_MAX];
-    (void)snprintf(text, sizeof text, "%.2f %% of what could pass: asked for, up to each total",
-                   100 * result->use);
-    print_fleet_row("use of the total", text);
-    (void)snprintf(text, sizeof text, "%s of %s units", words_number(result->passed, a),
-                   words_number(result->asked, b));
-    print_fleet_row("passed", text);
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
+    print_fleet_row("use of the total", "%.2f %% of what could pass: asked for, up to each total",
+                    100 * result->use);
+    print_fleet_row("passed", "%s of %s units", words_number(result->passed, a),
+                    words_number(result->asked, b));
     if (result->worst_percent > 0) {
         bool bucket = sim.terms.kind == LEASE_BUCKET;
-        (void)snprintf(text, sizeof text, "%.2f %% of %s was spent", result->worst_percent,
-                       bucket ? "the burst" : "its total");
-        print_fleet_row(bucket ? "fullest moment" : "fullest window", text);
+        print_fleet_row(bucket ? "fullest moment" : "fullest window", "%.2f %% of %s was spent",
+                        result->worst_percent, bucket ? "the burst" : "its total");
     }
     if (result->bound > 0)
-        print_fleet_row("stated on top, at most", words_number(result->bound, a));
+        print_fleet_row("stated on top, at most", "%s", words_number(result->bound, a));
 }
 
 static void print_cost(const struct sim_fleet_result *result)
 {
-    char text[256], a[HUMANIZE_MAX], b[HUMANIZE_MAX];
+    char a[HUMANIZE_MAX], b[HUMANIZE_MAX];
     double elapsed = (double)sim.windows * (double)sim.terms.window_ns / 1e9;
-    (void)snprintf(text, sizeof text, "%s for %s chunks: %.3f each, %.1f a second",
-                   words_number(result->writes, a), words_number(result->chunks, b),
-                   ratio_or_zero(result->writes, result->chunks),
-                   elapsed > 0 ? (double)result->writes / elapsed : 0);
-    print_fleet_row("coordinator writes", text);
-    (void)snprintf(text, sizeof text, "%s for a million decisions",
-                   words_number((int64_t)(1e6 * ratio_or_zero(result->writes, result->decisions)), a));
-    print_fleet_row("", text);
+    print_fleet_row("coordinator writes", "%s for %s chunks: %.3f each, %.1f a second",
+                    words_number(result->writes, a), words_number(result->chunks, b),
+                    ratio_or_zero(result->writes, result->chunks),
+                    elapsed > 0 ? (double)result->writes / elapsed : 0);
+    print_fleet_row("", "%s for a million decisions",
+                    words_number((int64_t)(1e6 * ratio_or_zero(result->writes, result->decisions)), a));
     if (sim.coordinator == SIM_ZOOKEEPER && sim.users > 1) {
         int64_t heap = result->znodes * ZNODE_BYTES + result->watches * WATCH_BYTES;
-        (void)snprintf(text, sizeof text, "%s, and %s watches: about %.1f MB of heap",
-                       words_number(result->znodes, a), words_number(result->watches, b), (double)heap / 1e6);
-        print_fleet_row("znodes", text);
+        print_fleet_row("znodes", "%s, and %s watches: about %.1f MB of heap",
+                        words_number(result->znodes, a), words_number(result->watches, b),
+                        (double)heap / 1e6);
     }
     if (sim.users > 1) {
-        (void)snprintf(text, sizeof text, "%s bytes for each user it serves, %s in all",
-                       words_number(result->state_bytes, a), words_number(result->members, b));
-        print_fleet_row("state of a node", text);
+        print_fleet_row("state of a node", "%s bytes for each user it serves, %s in all",
+                        words_number(result->state_bytes, a), words_number(result->members, b));
     }
 }
 
