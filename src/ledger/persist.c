@@ -351,15 +351,9 @@ static bool move_any(struct records *records, const uint64_t *groups)
     return false;
 }
 
-/* Of those that may go the one that would expire first. */
 static bool drop_any(struct records *records, const uint64_t *groups)
 {
-    struct record *first = NULL;
-    for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
-        struct record *record = record_at(records, groups[i / GROUP] * GROUP + i % GROUP);
-        if ((!first || record->expires_ns < first->expires_ns) && records->yields(record))
-            first = record;
-    }
+    struct record *first = first_yielding(records, groups);
     if (!first)
         return false;
     uint64_t place = record_place(records, first);
@@ -373,14 +367,10 @@ static struct record *take_place(struct records *records, const struct record_id
 {
     uint64_t groups[2];
     groups_of_record(records, id, groups);
-    unsigned one = group_free_places(records, groups[0]), other = group_free_places(records, groups[1]);
-    if (one == 0 && other == 0) {
-        if (!move_any(records, groups) && !drop_any(records, groups))
-            return NULL;
-        one = group_free_places(records, groups[0]);
-        other = group_free_places(records, groups[1]);
-    }
-    return group_take(records, groups[one >= other ? 0 : 1], id);
+    struct record *record = groups_take(records, groups, id);
+    if (!record && (move_any(records, groups) || drop_any(records, groups)))
+        record = groups_take(records, groups, id);
+    return record;
 }
 
 /* ---- records ---- */

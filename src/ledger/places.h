@@ -155,6 +155,26 @@ static inline struct record *group_take(struct records *records, uint64_t group,
     return place_take(records, (uint64_t)(tag - tags_at(records, 0)), id);
 }
 
+/* Of the records that may go, the one that would expire first; NULL: none may. */
+static inline struct record *first_yielding(const struct records *records, const uint64_t *groups)
+{
+    struct record *first = NULL;
+    for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
+        struct record *record = record_at(records, groups[i / GROUP] * GROUP + i % GROUP);
+        if ((!first || record->expires_ns < first->expires_ns) && records->yields(record))
+            first = record;
+    }
+    return first;
+}
+
+/* In the emptier one; NULL: both are full. */
+static inline struct record *groups_take(struct records *records, const uint64_t *groups,
+                                         const struct record_id *id)
+{
+    unsigned one = group_free_places(records, groups[0]), other = group_free_places(records, groups[1]);
+    return one + other > 0 ? group_take(records, groups[one >= other ? 0 : 1], id) : NULL;
+}
+
 static inline struct record *records_find(const struct records *records, const uint64_t *groups,
                                           const struct record_id *id)
 {

@@ -139,20 +139,6 @@ static unsigned group_sweep(struct records *records, uint64_t group, int64_t now
 
 /* ---- enter and leave ---- */
 
-/* Of the records that may go, the one that would expire first goes. */
-static bool drop_yielding_record(struct records *records, const uint64_t *groups)
-{
-    struct record *first = NULL;
-    for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
-        struct record *record = record_at(records, groups[i / GROUP] * GROUP + i % GROUP);
-        if ((!first || record->expires_ns < first->expires_ns) && records->yields(record))
-            first = record;
-    }
-    if (first)
-        place_free(records, record_place(records, first));
-    return first != NULL;
-}
-
 /* Those that have expired are looked for only where places become scarce: their times are not among the tags.
  */
 static struct record *make_record(struct records *records, const uint64_t *groups, const struct record_id *id,
@@ -163,13 +149,13 @@ static struct record *make_record(struct records *records, const uint64_t *group
         one = group_sweep(records, groups[0], now_ns);
         other = group_sweep(records, groups[1], now_ns);
     }
-    if (one == 0 && other == 0) {
-        if (!drop_yielding_record(records, groups))
-            return NULL;
-        one = group_free_places(records, groups[0]);
-        other = group_free_places(records, groups[1]);
-    }
-    return group_take(records, groups[one >= other ? 0 : 1], id);
+    if (one > 0 || other > 0)
+        return group_take(records, groups[one >= other ? 0 : 1], id);
+    struct record *yielding = first_yielding(records, groups);
+    if (!yielding)
+        return NULL;
+    place_free(records, record_place(records, yielding));
+    return groups_take(records, groups, id);
 }
 
 /* Whoever wants it now is the first again. */

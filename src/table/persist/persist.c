@@ -46,13 +46,6 @@ static bool table_walk(const struct persist *persist, uint64_t *cursor, struct b
 
 /* ---- records of keys with limits of their own ---- */
 
-static uint64_t body_word_at(const unsigned char *body, size_t at)
-{
-    uint64_t word;
-    memcpy(&word, body + at, sizeof word);
-    return word;
-}
-
 /* Length and bytes, in whole words, from *at on, which becomes where they end. */
 static bool body_read_bytes(const unsigned char *body, size_t len, size_t *at, size_t most,
                             const void **bytes, size_t *count)

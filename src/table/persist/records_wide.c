@@ -330,13 +330,6 @@ struct wide_record {
     const int64_t *state;
 };
 
-static uint64_t wide_body_word(const unsigned char *body, size_t at)
-{
-    uint64_t word;
-    memcpy(&word, body + at, sizeof word);
-    return word;
-}
-
 /* Who, number and what comes before the state; gives where the state begins, or 0. */
 static size_t read_wide_head(struct weir_table *table, const unsigned char *body, size_t len,
                              struct wide_record *record)
@@ -344,15 +337,15 @@ static size_t read_wide_head(struct weir_table *table, const unsigned char *body
     size_t at = 16;
     if (len < 24)
         return 0;
-    *record = (struct wide_record){.key.hash = wide_body_word(body, 0), .number = wide_body_word(body, 8)};
+    *record = (struct wide_record){.key.hash = body_word_at(body, 0), .number = body_word_at(body, 8)};
     if (record->key.hash < OVERFLOW_HASH)
         return 0;
     if (record->key.hash == OVERFLOW_HASH) {
-        record->stripe = wide_body_word(body, 16);
+        record->stripe = body_word_at(body, 16);
         return record->stripe < table->region->shape.stripes ? 24 : 0;
     }
     if (table->key_max > 0) {
-        record->key.len = wide_body_word(body, 16);
+        record->key.len = body_word_at(body, 16);
         record->key.bytes = body + 24;
         at = 24 + whole_words(record->key.len <= table->key_max ? record->key.len : 0);
         if (record->key.len > table->key_max || at > len ||
@@ -489,8 +482,8 @@ bool weir_wide_apply_part(struct weir_table *table, const unsigned char *body, s
     size_t most = 32 + 4104 + table->state_words * sizeof(int64_t);
     if (len <= 32)
         return false;
-    uint64_t hash = wide_body_word(body, 0), number = wide_body_word(body, 8), at = wide_body_word(body, 16),
-             all = wide_body_word(body, 24);
+    uint64_t hash = body_word_at(body, 0), number = body_word_at(body, 8), at = body_word_at(body, 16),
+             all = body_word_at(body, 24);
     if (all > most || at > all || len - 32 > all - at)
         return false;
     if (at == 0) {

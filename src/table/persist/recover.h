@@ -14,6 +14,14 @@ static inline size_t whole_words(size_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
+/* A word of a record's body. */
+static inline uint64_t body_word_at(const unsigned char *body, size_t at)
+{
+    uint64_t word;
+    memcpy(&word, body + at, sizeof word);
+    return word;
+}
+
 struct override_record { /* of a key with limits of its own: the last that counts */
     struct key key;      /* its bytes are in `body` */
     void *slot;          /* NULL: a later record says that it has none */
