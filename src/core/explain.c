@@ -62,12 +62,12 @@ static int64_t explain_until(int64_t time, int64_t now)
 }
 
 /* Nobody overtakes a promise: until its time has come nothing is left, in no limit. */
-static void explain_limit(const struct limit *limit, const int64_t *state, int64_t now,
+static void explain_limit(const struct limit *limit, const int64_t *state, int64_t now, int64_t n,
                           struct weir_limit_state *explained)
 {
     const int64_t *words = state + limit->offset;
     int64_t time = max64(now, state[STATE_PROMISED]);
-    int64_t next = explain_until(limit->algorithm->due(limit, words, time, 1), now);
+    int64_t next = explain_until(limit->algorithm->due(limit, words, time, n), now);
     *explained = (struct weir_limit_state){
         .used = limit_used(limit, words, now),
         .left = time > now ? 0 : limit->algorithm->remaining(limit, words, now),
@@ -82,7 +82,31 @@ void weir_state_explain(const struct weir_policy *policy, const int64_t *state, 
                         struct weir_limit_state *limits, size_t count)
 {
     for (size_t i = 0; i < policy->count && i < count; i++)
-        explain_limit(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), &limits[i]);
+        explain_limit(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), 1, &limits[i]);
+}
+
+void weir_state_numbers(const struct weir_policy *policy, const int64_t *state, int64_t now, int64_t n,
+                        struct limit_numbers *numbers, size_t count)
+{
+    for (size_t i = 0; i < policy->count && i < count; i++) {
+        const struct limit *limit = &policy->limits[i];
+        struct weir_limit_state explained;
+        explain_limit(limit, state, clamp64(now, 0, WEIR_TIME_MAX), n, &explained);
+        bool blocked = limit->spec.algo == WEIR_BLOCKED, unlimited = limit->spec.algo == WEIR_UNLIMITED;
+        numbers[i] = (struct limit_numbers){
+            .count = blocked     ? 0
+                     : unlimited ? INT64_MAX
+                                 : limit->spec.count,
+            .window_ns = blocked || unlimited ? 0 : limit->spec.period_ns,
+            .burst = weir_limit_capacity(limit),
+            .used = explained.used,
+            .remaining = explained.left,
+            .reset_after_ns = explained.reset_after_ns,
+            .retry_after_ns = explained.next_after_ns,
+        };
+        _Static_assert(sizeof numbers->name == sizeof explained.text, "a name is a limit's text");
+        memcpy(numbers[i].name, explained.text, sizeof explained.text);
+    }
 }
 
 int64_t weir_state_chargeable(const struct weir_policy *policy, const int64_t *state, int64_t now)

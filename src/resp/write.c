@@ -277,3 +277,18 @@ void weir_reply_push(struct reply *reply, size_t count)
 {
     reply_header(reply, reply->version < 3 ? '*' : '>', count);
 }
+
+void weir_reply_field(struct reply *reply, const char *name, int64_t number)
+{
+    weir_reply_text(reply, name);
+    weir_reply_integer(reply, number);
+}
+
+void weir_reply_text_field(struct reply *reply, const char *name, const char *text)
+{
+    weir_reply_text(reply, name);
+    if (text)
+        weir_reply_text(reply, text);
+    else
+        weir_reply_null(reply);
+}

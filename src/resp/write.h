@@ -33,5 +33,8 @@ void weir_reply_array(struct reply *reply, size_t count);
 void weir_reply_map(struct reply *reply, size_t pairs);
 void weir_reply_set(struct reply *reply, size_t count);
 void weir_reply_push(struct reply *reply, size_t count);
+/* An element of a map: its name, and a number, or a text, which NULL makes null. */
+void weir_reply_field(struct reply *reply, const char *name, int64_t number);
+void weir_reply_text_field(struct reply *reply, const char *name, const char *text);
 
 #endif

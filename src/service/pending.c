@@ -12,6 +12,8 @@
 #include "auth/password_check.h"
 #include "base/assert.h"
 #include "base/hash.h"
+#include "service/commands/decision.h"
+#include "service/engine/decide.h"
 #include "service/persist/record_change.h"
 #include "service/run.h"
 #include "store/commit.h"
@@ -87,13 +89,14 @@ static void end_pending(struct worker *worker, struct pending *pending)
     free(pending);
 }
 
-void weir_pending_due(struct call *call, struct pending *pending, const struct pair *pair,
-                      const struct answer *answer, const struct weir_reservation *reservation)
+void weir_pending_due(struct call *call, struct pending *pending, const struct request *request,
+                      const struct answer *answer)
 {
+    const struct pair *pair = &request->pairs[0];
     struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, NULL);
     pending->ptable = weir_policy_table_ref(ptable);
     pending->hash = table_hash(ptable->table, pair->key.bytes, pair->key.len);
-    pending->reservation = *reservation;
+    pending->reservation = answer->promise;
     pending->due_ns = sat_add(call->worker->now_ns, answer->wait_ns);
     (void)snprintf(pending->label, sizeof pending->label, "%s", answer->label ? answer->label : "");
     pending->answer = (struct answer){.allowed = true,
@@ -101,6 +104,8 @@ void weir_pending_due(struct call *call, struct pending *pending, const struct p
                                       .reset_after_ns = answer->reset_after_ns,
                                       .limit = answer->limit,
                                       .label = pending->label};
+    if (request->full)
+        weir_encode_numbers(&(struct reply){&pending->out, call->reply.version}, request, answer);
     begin_pending(call, pending, PENDING_DUE);
 }
 
@@ -160,7 +165,7 @@ bool weir_pending_login(struct call *call, const struct login *login)
 
 bool weir_pending_changes(const struct pending *pending)
 {
-    return pending->command->flags & CMD_WRITE;
+    return weir_verbs[pending->command->verb].durable;
 }
 
 uint64_t weir_pending_whose(const struct session *session)
@@ -187,7 +192,7 @@ static struct call call_of_pending(struct worker *worker, struct session *sessio
 static bool is_recorded(const struct pending *pending, struct service *service)
 {
     struct store *store = service->store;
-    bool later = pending->command->flags & CMD_WITHOUT_STORE && store && !weir_store_is_well(store);
+    bool later = weir_verbs[pending->command->verb].without_store && store && !weir_store_is_well(store);
     return later || weir_persist_wait(service);
 }
 
@@ -196,10 +201,10 @@ static void run_job(struct worker *worker, struct session *session)
     struct pending *pending = session->pending;
     bool began = read_section_begin(worker);
     struct call call = call_of_pending(worker, session, &pending->out);
-    if (call.user)
+    struct request admitted;
+    call.request = &admitted;
+    if (weir_call_ready(&call))
         call.command->run(&call);
-    else
-        weir_call_error(&call, "NOAUTH Authentication required.");
     if (weir_pending_changes(pending) && !is_recorded(pending, worker->service) && !call.failed) {
         weir_buffer_free(&pending->out); /* it is in force, but what is on the disk is not known */
         weir_call_error(&call,
@@ -260,6 +265,8 @@ bool weir_pending_resume(struct worker *worker, struct session *session, struct 
     if (pending->cause == PENDING_DUE && worker->now_ns < pending->due_ns)
         return false;
     struct call call = call_of_pending(worker, session, out);
+    struct request admitted;
+    call.request = &admitted;
     ASSERT(pending->cause != PENDING_JOB || pending->is_done);
     if (pending->cause == PENDING_JOB)
         append_job(pending, out);

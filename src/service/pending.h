@@ -39,7 +39,7 @@ struct pending {
     struct policy_table *ptable; /* a reference */
     uint64_t hash;
     struct weir_reservation reservation;
-    struct buffer out;   /* JOB: its answer */
+    struct buffer out;   /* JOB: its answer. DUE: what FULL adds to it */
     bool is_done;        /* JOB, LOGIN: by the other thread */
     struct login *login; /* LOGIN: what to check, and what came of it */
     size_t count;
@@ -51,8 +51,8 @@ struct pending {
 /* Copies the request. NULL: out of memory, or its words have more than `most` bytes. */
 struct pending *weir_pending_new(const struct call *call, size_t most);
 /* Keeps `answer` for when the promised units are due. The pair's policy table is referenced until then. */
-void weir_pending_due(struct call *call, struct pending *pending, const struct pair *pair,
-                      const struct answer *answer, const struct weir_reservation *reservation);
+void weir_pending_due(struct call *call, struct pending *pending, const struct request *request,
+                      const struct answer *answer);
 /* Waits for units of a fleet, for `for_ns` since it was first run. false: it cannot; its pairs are patient no
  * more, and it has to be decided again. */
 bool weir_pending_fleet(struct call *call, int64_t for_ns, struct pair *pairs, size_t count);

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/text.h"
 #include "os/clock.h"
+#include "service/engine/decide.h"
 #include "service/pending.h"
-#include "service/persist/persist.h"
-#include "service/persist/record_change.h"
 #include "service/run.h"
 #include "store/commit.h"
 #include "table/verbs.h"
@@ -109,80 +109,6 @@ static bool find_subcommand(struct call *call)
     return false;
 }
 
-static struct slice policy_word(const struct call *call, size_t at)
-{
-    struct slice key;
-    const struct policy *policy = call->command->flags & CMD_POOL
-                                      ? weir_snapshot_pool(call->worker->snapshot, call->args[at], &key)
-                                      : NULL;
-    return policy ? (struct slice){policy->name, strlen(policy->name)} : call->args[at];
-}
-
-/* Who may touch some keys or policies alone must not reach others by a command that names none. */
-static bool is_within_scope(struct call *call)
-{
-    char name[64];
-    const struct user *user = call->user;
-    bool whole = call->command->flags & CMD_ALL;
-    if (!(call->command->flags & (CMD_ALL | CMD_KEYS)) ||
-        (user->prefix_count == 0 && (!whole || user->policy_count == 0)))
-        return true;
-    weir_call_error(call,
-                    "NOPERM User %s has no permissions to run the '%s' command; it needs a user without %s",
-                    user->name, weir_call_name(call, name), whole ? "keys: and policies:" : "keys:");
-    return false;
-}
-
-/* The classes of the command, and the words that the table says are a policy's name and a key. */
-static bool has_rights(struct call *call)
-{
-    char name[64];
-    const struct command *command = call->command;
-    if (command->may != 0 && !weir_user_may(call->user, command->may)) {
-        weir_call_error(call, "NOPERM User %s has no permissions to run the '%s' command%s", call->user->name,
-                        weir_call_name(call, name), weir_call_login_hint(call));
-        return false;
-    }
-    if (!is_within_scope(call))
-        return false;
-    size_t policy_at = (size_t)command->policy_at, key_at = (size_t)command->key_at;
-    if (policy_at > 0 && policy_at < call->count &&
-        !weir_user_may_policy(call->user, policy_word(call, policy_at))) {
-        weir_call_forbid(call, "policy", call->args[policy_at]);
-        return false;
-    }
-    return key_at == 0 || key_at >= call->count || weir_call_key(call, key_at);
-}
-
-void weir_call_unavailable(struct call *call)
-{
-    char text[PERSIST_COMPLAINT_MAX];
-    weir_persist_complaint(call->worker->service->store, text);
-    weir_call_error(
-        call, "UNAVAILABLE %s: nothing was decided or changed; try again when it does (INFO persistence)",
-        text);
-}
-
-bool weir_call_unrecorded(struct call *call, const struct pair *pairs, size_t count, struct answer *answer)
-{
-    if (weir_decide_unrecorded(call->worker, pairs, count, answer))
-        return true;
-    weir_call_unavailable(call);
-    return false;
-}
-
-/* Nothing is decided, and nothing changed, that could not be recorded. */
-static bool store_accepts(struct call *call)
-{
-    const struct store *store = call->worker->service->store;
-    if (__builtin_expect(!store || weir_store_is_well(store) || !(call->command->flags & CMD_WRITE), 1))
-        return true;
-    call->store_ill = true;
-    if (!(call->command->flags & CMD_WITHOUT_STORE))
-        weir_call_unavailable(call);
-    return !call->failed;
-}
-
 bool weir_call_ready(struct call *call)
 {
     if (!call->command) {
@@ -196,7 +122,7 @@ bool weir_call_ready(struct call *call)
         return false;
     }
     if (call->user)
-        return has_rights(call) && store_accepts(call);
+        return weir_call_admit(call);
     if (call->command->flags & CMD_NO_AUTH)
         return true;
     if (call->session->must_log_in) {
@@ -231,13 +157,23 @@ static bool was_answered_with_error(const struct call *call, const struct buffer
     return call->failed || (buffer_len(out) > before && out->bytes[out->start + before] == '-');
 }
 
+#if WEIR_ASSERTIONS
+/* What this thread has changed so far of what a store records. */
+static uint64_t changes_so_far(void)
+{
+    return weir_dirty ? weir_dirty->touched : 0;
+}
+#endif
+
 static enum run_state run_request(struct worker *worker, struct session *session, const struct user *user,
                                   const struct flight_plan *plan, const struct resp_request *request,
                                   struct buffer *out)
 {
+    struct request admitted;
     struct call call = {.worker = worker,
                         .session = session,
                         .user = user,
+                        .request = &admitted,
                         .command = plan->command,
                         .args = request->args,
                         .count = request->count,
@@ -245,6 +181,9 @@ static enum run_state run_request(struct worker *worker, struct session *session
                         .found = plan->policy,
                         .hash = plan->hash};
     size_t before = buffer_len(out);
+#if WEIR_ASSERTIONS
+    uint64_t changes = changes_so_far();
+#endif
     session->commands++;
     count_up(&worker->commands, 1);
     if (plan->command) {
@@ -258,6 +197,9 @@ static enum run_state run_request(struct worker *worker, struct session *session
         weir_pending_job(&call);
     else
         call.command->run(&call);
+#if WEIR_ASSERTIONS
+    ASSERT(changes_so_far() == changes || (call.command && weir_verbs[call.command->verb].durable));
+#endif
     if (__builtin_expect(was_answered_with_error(&call, out, before), 0))
         weir_call_count_error(&call, plan->command, plan->number);
     if (__builtin_expect(session->pending != NULL, 0) && session->pending->cause == PENDING_FLEET &&
@@ -330,27 +272,19 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
     return done;
 }
 
-/* What the worker's thread has changed so far. Changes that could not be listed count, too: the store knows
- * of them, and their tickets wait for an image. */
-static uint64_t changes_so_far(void)
-{
-    uint64_t misses = atomic_load_explicit(&weir_dirty_misses, memory_order_relaxed);
-    return misses + (weir_dirty ? weir_dirty->touched : 0);
-}
-
 struct run_result weir_service_run(struct worker *worker, struct session *session,
                                    const struct resp_request *requests, size_t count, struct buffer *out)
 {
     bool began = read_section_renew(worker);
     struct run_result result = {.state = RUN_READY};
-    uint64_t changes = changes_so_far();
+    worker->changed = false;
     session->active_ns = worker->now_ns;
     while (result.done < count && result.state == RUN_READY) {
         size_t flight = count - result.done < FLIGHT ? count - result.done : FLIGHT;
         result.done += run_flight(worker, session, requests + result.done, flight, out, &result.state);
     }
     read_section_end(worker, began);
-    result.changed = changes_so_far() != changes;
+    result.changed = worker->changed;
     return result;
 }
 
@@ -361,13 +295,13 @@ struct run_result weir_service_resume(struct worker *worker, struct session *ses
     if (!session->pending)
         return result;
     bool began = read_section_renew(worker);
-    uint64_t changes = changes_so_far();
+    worker->changed = false;
     if (weir_pending_resume(worker, session, out)) {
         weir_session_mute(session, out, before);
         result.state = out->failed || session->closing ? RUN_CLOSE : RUN_READY;
         result.done = 1;
     }
     read_section_end(worker, began);
-    result.changed = changes_so_far() != changes;
+    result.changed = worker->changed;
     return result;
 }

@@ -8,13 +8,6 @@
 #include "base/sat.h"
 #include "service/commands/call.h"
 
-/* Counters that one thread writes and others read. Units can be as many as a client says. */
-static inline void count_up(_Atomic int64_t *count, int64_t by)
-{
-    atomic_store_explicit(count, sat_add(atomic_load_explicit(count, memory_order_relaxed), by),
-                          memory_order_relaxed);
-}
-
 /* Begins a read section, unless it has begun; true: read_section_end is to end it. */
 static inline bool read_section_begin(struct worker *worker)
 {
@@ -41,7 +34,8 @@ static inline bool read_section_renew(struct worker *worker)
     return false;
 }
 
-/* In the order of Redis: is there such a command, are the words enough, who asks, may he? Else answers. */
+/* In the order of Redis: is there such a command, are the words enough, who asks, may they, are the words
+ * right? Fills call->request. Else answers with an error. */
 bool weir_call_ready(struct call *call);
 
 /* It was answered with an error: that counts with the worker, the command, if there is such a one, and the
@@ -58,11 +52,5 @@ struct run_result weir_service_run(struct worker *worker, struct session *sessio
 /* Answers session->pending if it can be by now: it is due, the clock or a fleet has moved, another thread has
  * done its work. RUN_PENDING: not yet, or for another cause. */
 struct run_result weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
-
-/* call->ill: answers UNAVAILABLE, and nothing was decided. */
-void weir_call_unavailable(struct call *call);
-/* call->ill: what pairs get that are all in shadow or disabled, so that they pass whatever is spent. Charges
- * nothing, so there is nothing to record; counts. false: one is enforced, and UNAVAILABLE was answered. */
-bool weir_call_unrecorded(struct call *call, const struct pair *pairs, size_t count, struct answer *answer);
 
 #endif

@@ -15,7 +15,6 @@
 #include "ledger/persist.h"
 #include "os/boot.h"
 #include "service/commands/commands.h"
-#include "service/count_shares.h"
 #include "service/leases/fleet_joiner.h"
 #include "service/log.h"
 #include "service/pending.h"
@@ -25,6 +24,7 @@
 #include "service/policies/growth.h"
 #include "service/run.h"
 #include "service/service.h"
+#include "service/shares.h"
 #include "service/transfer/load.h"
 
 #define SMYTE_BYTES    (sizeof(struct record) + sizeof(struct smyte_bucket))

@@ -59,6 +59,8 @@ struct client_kill {
     const char *user; /* NULL: the one that has `id` */
 };
 
+#define ENGINE_ERROR_MAX 1024
+
 struct worker { /* counters are written by the worker alone, read by anybody */
     struct service *service;
     uint32_t number;
@@ -73,10 +75,19 @@ struct worker { /* counters are written by the worker alone, read by anybody */
     _Atomic int64_t *calls, *failed, *usec; /* of each command, by its number */
     int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
     char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
-    bool began;                             /* it has had a read section */
+    char error[ENGINE_ERROR_MAX];           /* of the last answer: what is wrong */
+    bool changed;            /* an answer must not be sent before what was changed is durable */
+    bool began;              /* it has had a read section */
     bool read_section_lasts; /* its read section ends by weir_read_end alone, after what it changed is in the
                                 log */
 };
+
+/* Counters that one thread writes and others read. Units can be as many as a client says. */
+static inline void count_up(_Atomic int64_t *count, int64_t by)
+{
+    atomic_store_explicit(count, sat_add(atomic_load_explicit(count, memory_order_relaxed), by),
+                          memory_order_relaxed);
+}
 
 /* Of the thread that gives tables more room: growth.c. */
 struct growth {

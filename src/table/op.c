@@ -164,7 +164,10 @@ bool weir_table_op_run(const struct weir_policy *policy, int64_t *state, struct 
         weir_state_reset(policy, state, op->now);
         break;
     case VERB_EXPLAIN:
-        weir_state_explain(policy, state, op->now, op->limits, op->limit_count);
+        if (op->numbers)
+            weir_state_numbers(policy, state, op->now, op->n, op->numbers, op->limit_count);
+        else
+            weir_state_explain(policy, state, op->now, op->limits, op->limit_count);
         op->limit_count = policy->count;
         op->chargeable = weir_state_chargeable(policy, state, op->now);
         break;

@@ -39,6 +39,7 @@ struct table_op {
     struct weir_reservation *reservation; /* RESERVE: filled, may be NULL. CANCEL. In region time */
     struct weir_verdict *verdict;         /* or NULL */
     struct weir_limit_state *limits;      /* EXPLAIN; EXPORT: all of WEIR_LIMITS_MAX */
+    struct limit_numbers *numbers;        /* EXPLAIN: instead of them, for n units; or NULL */
     size_t limit_count;                   /* EXPLAIN: in: elements; out: limits */
     int64_t chargeable;                   /* EXPLAIN: out: see weir_state_chargeable */
     struct state_transfer *transfer;      /* EXPORT: filled; IMPORT */

@@ -133,7 +133,7 @@ static void expect_error(struct world *world, const char *reply, const char *sta
     world->good = false;
 }
 
-static int64_t ms_up(int64_t time_ns)
+static int64_t model_ms_up(int64_t time_ns)
 {
     return time_ns == WEIR_FOREVER ? -1 : div_up(max64(time_ns, 0), WEIR_MS);
 }
@@ -220,11 +220,11 @@ static struct outcome decide(struct world *world, const struct question *questio
             world->tables[pair->policy], world->now_ns, name.text, name.len, pair->n,
             question->timeout_ms < 0 ? -1 : question->timeout_ms * WEIR_MS, &booking.promise, &verdict);
     outcome.remaining = max64(verdict.remaining, 0);
-    outcome.retry_after_ms = outcome.allowed ? 0 : ms_up(verdict.retry_after_ns);
+    outcome.retry_after_ms = outcome.allowed ? 0 : model_ms_up(verdict.retry_after_ns);
     if (outcome.allowed) {
         if (question->count == 1)
             booking.due_ns = sat_add(world->now_ns, verdict.wait_ns);
-        outcome.due_in_ms = ms_up(booking.due_ns - world->now_ns);
+        outcome.due_in_ms = model_ms_up(booking.due_ns - world->now_ns);
         booking.expires_ns = booking.due_ns + ttl_of(question) * WEIR_MS;
         outcome.booked = world->booked;
         world->bookings[world->booked++] = booking;

@@ -173,7 +173,7 @@ class Client(threading.Thread):
         if code == "ELSEWHERE":
             self.at = address
             self.sent += 1
-        elif code != "TRYAGAIN":
+        elif code != "UNAVAILABLE":
             raise AssertionError(error)
 
 

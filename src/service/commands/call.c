@@ -13,7 +13,6 @@
 
 #define LOGGED_MAX 6 /* fields of a change in the log */
 #define ERROR_MAX  1024
-#define SHOWN_MAX  64
 
 /* ---- reading ---- */
 
@@ -22,50 +21,42 @@ bool weir_call_word(const struct call *call, size_t at, const char *word)
     return at < call->count && weir_text_same(call->args[at].bytes, call->args[at].len, word);
 }
 
-struct policy *weir_call_policy(struct call *call, size_t at)
+/* The names alone: of keys without a policy all that follow, where there may be several. */
+static void parse_names(const struct call *call, struct request *request)
 {
-    char shown[72];
-    if (at >= call->count) {
-        weir_call_arity(call);
-        return NULL;
+    const struct command *command = call->command;
+    size_t policy_at = (size_t)command->policy_at, key_at = (size_t)command->key_at;
+    bool policy = policy_at > 0 && policy_at<call->count, key = key_at> 0 && key_at < call->count;
+    if (key && !policy) {
+        bool many = command->docs && command->docs->flags & ARG_MULTIPLE;
+        request->keys = call->args + key_at;
+        request->key_count = many ? call->count - key_at : 1;
     }
-    struct slice name = call->args[at];
-    if (call->found && at == (size_t)call->command->policy_at)
-        return call->found; /* rights were looked at before the command was run */
-    if (!weir_user_may_policy(call->user, name)) {
-        weir_call_forbid(call, "policy", name);
-        return NULL;
-    }
-    struct policy *policy = weir_snapshot_policy(call->worker->snapshot, name);
-    if (__builtin_expect(policy != NULL, 1))
-        return policy;
-    const char *near = weir_snapshot_near(call->worker->snapshot, name);
-    if (near && weir_user_may_policy(call->user, (struct slice){near, strlen(near)}))
-        weir_call_error(call, "ERR no policy '%s'; did you mean '%s'? (WEIR.POLICY LIST)",
-                        weir_shown(name, shown), near);
-    else
-        weir_call_error(
-            call, "ERR no policy '%s' (WEIR.POLICY LIST shows them, WEIR.POLICY SET name limits makes one)",
-            weir_shown(name, shown));
-    return NULL;
+    if (!policy)
+        return;
+    struct pair *pair = &request->pairs[request->count++];
+    *pair = (struct pair){.name = call->args[policy_at], .policy = call->found, .n = 1};
+    if (key)
+        pair->key =
+            (struct slice){call->args[key_at].bytes ? call->args[key_at].bytes : "", call->args[key_at].len};
 }
 
-bool weir_call_key(struct call *call, size_t at)
+bool weir_call_admit(struct call *call)
 {
-    if (at >= call->count) {
-        weir_call_arity(call);
-        return false;
-    }
-    if (call->args[at].len > KEY_MAX) {
-        weir_call_error(call, "ERR the key has %zu bytes; at most %d are possible", call->args[at].len,
-                        KEY_MAX);
-        return false;
-    }
-    if (!weir_user_may_key(call->user, call->args[at])) {
-        weir_call_forbid(call, "key", call->args[at]);
-        return false;
-    }
-    return true;
+    struct buffer *out = call->reply.out;
+    size_t before = buffer_len(out);
+    struct answer answer;
+    bool parsed = true;
+    request_init(call->request, call->command->verb, call->user);
+    if (call->command->parse)
+        parsed = call->command->parse(call, call->request);
+    else
+        parse_names(call, call->request);
+    if (__builtin_expect(weir_engine_admit(call->worker, call->request, &answer), 1))
+        return parsed;
+    out->end = out->start + before; /* what is not permitted goes before what is written wrongly */
+    weir_call_engine_error(call, &answer);
+    return false;
 }
 
 /* ---- errors ---- */
@@ -87,18 +78,32 @@ void weir_call_fail(struct call *call, const struct weir_error *err)
     weir_call_error(call, "%s %s", later ? "UNAVAILABLE" : "ERR", err->text);
 }
 
-const char *weir_call_login_hint(const struct call *call)
+/* Behind a NOPERM, if that may be why. */
+static const char *login_hint(const struct call *call)
 {
     return call->session->logged_in
                ? ""
                : "; nobody has logged in: AUTH user password, or redis://user:password@host:port";
 }
 
-void weir_call_forbid(struct call *call, const char *what, struct slice name)
+void weir_call_engine_error(struct call *call, const struct answer *answer)
 {
-    char shown[72];
-    weir_call_error(call, "NOPERM No permissions to access a %s: '%s'%s", what, weir_shown(name, shown),
-                    weir_call_login_hint(call));
+    static const char *const words[] = {[ENGINE_WRONG] = "ERR",
+                                        [ENGINE_NO_NAME] = "NOPERM",
+                                        [ENGINE_NO_RIGHTS] = "NOPERM",
+                                        [ENGINE_UNAVAILABLE] = "UNAVAILABLE",
+                                        [ENGINE_ELSEWHERE] = "ELSEWHERE"};
+    const char *user = call->user->name, *text = call->worker->error;
+    char name[64];
+    if (answer->error == ENGINE_NO_CLASS)
+        weir_call_error(call, "NOPERM User %s has no permissions to run the '%s' command%s", user,
+                        weir_call_name(call, name), login_hint(call));
+    else if (answer->error == ENGINE_NO_SCOPE)
+        weir_call_error(call, "NOPERM User %s has no permissions to run the '%s' command; it needs %s", user,
+                        weir_call_name(call, name), text);
+    else
+        weir_call_error(call, "%s %s%s", words[answer->error], text,
+                        answer->error == ENGINE_NO_NAME ? login_hint(call) : "");
 }
 
 const char *weir_call_name(const struct call *call, char text[static 64])
@@ -198,143 +203,6 @@ void weir_call_syntax(struct call *call, size_t at)
         weir_call_error(call, "ERR syntax error at the end; write %s", usage_of(call, usage));
 }
 
-const char *weir_shown(struct slice bytes, char text[static 72])
-{
-    size_t len = bytes.len < SHOWN_MAX ? bytes.len : SHOWN_MAX;
-    for (size_t i = 0; i < len; i++) {
-        char byte = bytes.bytes[i];
-        text[i] = byte >= ' ' && byte <= '~' ? byte : '?';
-    }
-    (void)snprintf(text + len, 72 - len, "%s", bytes.len > len ? "..." : "");
-    return text;
-}
-
-/* ---- entries in stores of all users ---- */
-
-static struct fair_share *share_of(const struct admission_hook *hook, uint32_t *owner)
-{
-    const struct call_admission_hook *own = (const struct call_admission_hook *)(const void *)hook;
-    const struct worker *worker = own->call->worker;
-    if (worker->snapshot->users->count < 2)
-        return NULL;
-    *owner = own->call->user->share;
-    return worker->service->shares[own->store];
-}
-
-static bool share_allows(const struct admission_hook *hook)
-{
-    uint32_t owner;
-    struct fair_share *share = share_of(hook, &owner);
-    return !share || weir_share_allows(share, owner);
-}
-
-static void claim_share(const struct admission_hook *hook, uint64_t place)
-{
-    uint32_t owner;
-    struct fair_share *share = share_of(hook, &owner);
-    if (share)
-        weir_share_claim(share, place, owner);
-}
-
-static bool share_lets_wake(const struct admission_hook *hook, uint64_t place)
-{
-    uint32_t owner;
-    struct fair_share *share = share_of(hook, &owner);
-    return !share || weir_share_wake(share, place, owner);
-}
-
-struct call_admission_hook weir_call_admission_hook(const struct call *call, enum share_store store)
-{
-    return (struct call_admission_hook){{share_allows, claim_share, share_lets_wake}, call, store};
-}
-
-/* ---- answers ---- */
-
-int64_t weir_ms_up(int64_t time_ns)
-{
-    return time_ns == WEIR_FOREVER ? -1 : div_up(max64(time_ns, 0), WEIR_MS);
-}
-
-/* Six fields with their names are less than 256 bytes, and the limit's name and a policy's in front. */
-#define ANSWER_MAX (256 + LABEL_MAX + CONFIG_NAME_MAX + 16)
-
-#define PUT(AT, LITERAL) put_literal((AT), (LITERAL), sizeof(LITERAL) - 1)
-
-static inline char *put_literal(char *at, const char *bytes, size_t len)
-{
-    memcpy(at, bytes, len);
-    return at + len;
-}
-
-static inline char *put_decimal(char *at, int64_t number)
-{
-    char digits[20];
-    size_t count = 0;
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    if (number < 0)
-        *at++ = '-';
-    do
-        digits[count++] = (char)('0' + rest % 10);
-    while ((rest /= 10) > 0);
-    while (count > 0)
-        *at++ = digits[--count];
-    return at;
-}
-
-static inline char *put_answer_label(char *at, const struct answer *answer)
-{
-    size_t policy = answer->policy ? strlen(answer->policy) : 0, label = strlen(answer->label);
-    *at++ = '$';
-    at = put_decimal(at, (int64_t)(label + (policy > 0 ? policy + 1 : 0)));
-    at = PUT(at, "\r\n");
-    if (policy > 0) {
-        at = put_literal(at, answer->policy, policy);
-        *at++ = '/';
-    }
-    return put_literal(at, answer->label, label);
-}
-
-static inline char *put_answer_head(char *at, int version, size_t pairs)
-{
-    *at++ = version == 3 ? '%' : '*';
-    at = put_decimal(at, (int64_t)(version == 3 ? pairs : 2 * pairs));
-    return PUT(at, "\r\n$7\r\nallowed\r\n");
-}
-
-static const struct {
-    const char *bytes;
-    size_t len;
-} reasons[] = {
-    [ANSWER_OK] = {"$2\r\nok\r\n", 8},        [ANSWER_LATER] = {"$5\r\nlater\r\n", 11},
-    [ANSWER_NEVER] = {"$5\r\nnever\r\n", 11}, [ANSWER_SHADOW] = {"$6\r\nshadow\r\n", 12},
-    [ANSWER_FULL] = {"$4\r\nfull\r\n", 10},   [ANSWER_DISABLED] = {"$8\r\ndisabled\r\n", 14},
-    [ANSWER_LOST] = {"$4\r\nlost\r\n", 10},   [ANSWER_SHARED] = {"$6\r\nshared\r\n", 12},
-};
-
-void weir_call_answer(struct call *call, const struct answer *answer, size_t more)
-{
-    struct buffer *out = call->reply.out;
-    char *start = weir_buffer_room(out, ANSWER_MAX), *at = start;
-    if (!start)
-        return;
-    at = put_answer_head(at, call->reply.version, 6 + more);
-    if (call->reply.version == 3)
-        at = answer->allowed ? PUT(at, "#t") : PUT(at, "#f");
-    else
-        at = answer->allowed ? PUT(at, ":1") : PUT(at, ":0");
-    at = PUT(at, "\r\n$9\r\nremaining\r\n:");
-    at = put_decimal(at, answer->remaining);
-    at = PUT(at, "\r\n$14\r\nretry_after_ms\r\n:");
-    at = put_decimal(at, weir_ms_up(answer->retry_after_ns));
-    at = PUT(at, "\r\n$14\r\nreset_after_ms\r\n:");
-    at = put_decimal(at, weir_ms_up(answer->reset_after_ns));
-    at = PUT(at, "\r\n$5\r\nlimit\r\n");
-    at = put_answer_label(at, answer);
-    at = PUT(at, "\r\n$6\r\nreason\r\n");
-    at = put_literal(at, reasons[answer->reason].bytes, reasons[answer->reason].len);
-    buffer_wrote(out, (size_t)(at - start));
-}
-
 /*
  * Numbers among the words of a request. Programs write them, so they are plain; but people try them first,
  * and are told what they meant: "write 2000".
@@ -424,7 +292,7 @@ static bool read_bounded(struct call *call, size_t at, const struct number_bound
                         weir_shown(call->args[at], shown), bounds->most);
     else if (*number < bounds->least)
         weir_call_error(call, "ERR %s must be %" PRId64 " or more%s", bounds->what, bounds->least,
-                        strcmp(bounds->what, "n") == 0 && call->command->may == MAY_TAKE
+                        strcmp(bounds->what, "n") == 0 && weir_verbs[call->command->verb].may == MAY_TAKE
                             ? "; to look without taking use WEIR.PEEK"
                             : "");
     else

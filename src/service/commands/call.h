@@ -5,9 +5,8 @@
 #ifndef WEIR_SERVICE_COMMANDS_CALL_H
 #define WEIR_SERVICE_COMMANDS_CALL_H
 
-#include "base/admission_hook.h"
 #include "service/commands/commands.h"
-#include "service/engine/decide.h"
+#include "service/engine/engine.h"
 #include "service/log.h"
 
 struct call {
@@ -18,11 +17,11 @@ struct call {
     const struct slice *args;      /* words; args[0] is the name, args[1] perhaps the subcommand's */
     size_t count;
     struct reply reply;
+    struct request *request; /* what was admitted */
     struct policy *found;    /* of the word at policy_at, if it was looked up already; or NULL */
     uint64_t hash;           /* of the word at key_at there; or 0 */
     enum run_state state;    /* RUN_READY until somebody says something else */
     bool failed;             /* an error was answered */
-    bool store_ill;          /* the store is ill: nothing can be recorded (CMD_WITHOUT_STORE) */
     struct pending *pending; /* it is resumed: see service/pending.h; NULL: it is run for the first time */
     bool last;               /* it has waited long enough for a fleet */
 };
@@ -36,11 +35,6 @@ bool weir_call_integer(struct call *call, size_t at, const char *what, int64_t l
 /* The same for units, of which UNITS_MAX are possible; and for milliseconds. */
 bool weir_call_units(struct call *call, size_t at, const char *what, int64_t least, int64_t *number);
 bool weir_call_ms(struct call *call, size_t at, const char *what, int64_t least, int64_t *number);
-/* The policy of that word, which the user may use; else answers with "no policy 'ap'; did you mean 'api'?".
- */
-struct policy *weir_call_policy(struct call *call, size_t at);
-/* May the user touch that key? Else answers NOPERM. Also checks its length. */
-bool weir_call_key(struct call *call, size_t at);
 /* Answers with an error; `call->failed` is set. The code word first: "ERR ...". */
 __attribute__((format(printf, 2, 3))) void weir_call_error(struct call *call, const char *format, ...);
 /* The same for a change that failed: UNAVAILABLE if the disk is why (EIO), since a retry may help; else ERR.
@@ -48,29 +42,13 @@ __attribute__((format(printf, 2, 3))) void weir_call_error(struct call *call, co
 void weir_call_fail(struct call *call, const struct weir_error *err);
 /* "wrong number of arguments for 'x' command"; of weir's own commands also how they are written */
 void weir_call_arity(struct call *call);
-/* NOPERM for a "key" or "policy" of that name. */
-void weir_call_forbid(struct call *call, const char *what, struct slice name);
+/* What the engine says is wrong. */
+void weir_call_engine_error(struct call *call, const struct answer *answer);
+/* Fills call->request with the words that the row says are names, or those that `parse` finds, and admits it.
+ * false: an error was answered. */
+bool weir_call_admit(struct call *call);
 void weir_call_syntax(struct call *call,
                       size_t at); /* "syntax error near 'x'", and how the command is written */
-/* Bytes of a client in a message: printable, cut to 64, in `text`. */
-const char *weir_shown(struct slice bytes, char text[static 72]);
-
-/* The six fields of an answer, as a map; `more` pairs follow that the caller writes. */
-void weir_call_answer(struct call *call, const struct answer *answer, size_t more);
-int64_t weir_ms_up(int64_t time_ns); /* rounded up; WEIR_FOREVER is -1 */
-
-/* Entries that a call makes in a store of all users: may_admit and came. Where there is one user alone
- * nothing is counted. */
-struct call_admission_hook {
-    struct admission_hook hook;
-    const struct call *call;
-    enum share_store store;
-};
-struct call_admission_hook weir_call_admission_hook(const struct call *call, enum share_store store);
-
-/* "; nobody has logged in: ..." behind a NOPERM, if that may be why; else "". */
-const char *weir_call_login_hint(const struct call *call);
-
 /* The command's name as people know it: "client|list". */
 const char *weir_call_name(const struct call *call, char text[static 64]);
 

@@ -44,7 +44,7 @@ static bool decide_throttle(struct call *call, const struct throttle_request *as
     struct slice key = call->args[1];
     if (ask->quantity < 0 && !may_give(call))
         return false;
-    struct call_admission_hook own = weir_call_admission_hook(call, SHARE_CLIENT_KEYS);
+    struct share_hook own = weir_share_hook(worker, call->user, SHARE_CLIENT_KEYS);
     if (ask->quantity > 0)
         (void)weir_table_take_own_as(table, worker->now_ns, key.bytes, key.len, &ask->limit, ask->quantity,
                                      &own.hook, verdict);
@@ -57,6 +57,7 @@ static bool decide_throttle(struct call *call, const struct throttle_request *as
     }
     if (verdict->reason == WEIR_FULL) /* the next who leaves makes room */
         verdict->retry_after_ns = verdict->reset_after_ns = WEIR_SEC;
+    worker->changed |= verdict->allowed && ask->quantity != 0;
     if (ask->quantity > 0)
         count_decision(worker, verdict->allowed);
     return true;
@@ -221,9 +222,7 @@ static int64_t owed_ns(struct call *call, struct slice key)
 static void run_cell_del(struct call *call)
 {
     int64_t gone = 0;
-    for (size_t i = 1; i < call->count; i++)
-        if (!weir_call_key(call, i))
-            return;
+    call->worker->changed = true;
     for (size_t i = 1; i < call->count; i++) {
         struct slice key = call->args[i];
         int64_t before = owed_ns(call, key);
@@ -265,47 +264,22 @@ static const struct arg del_docs[] = {
     {0},
 };
 
+/* The number of words of CL.THROTTLE is looked at in `run`: redis-cell tells its usage. */
 const struct command weir_commands_cell[] = {
-    {.name = "cl.throttle",
-     .summary = "Takes from a limit that comes with the call; burst = max_burst + 1: WEIR.POLICY SET api "
-                "\"30/m burst=16\" is CL.THROTTLE 15 30 60 under a name",
-     .group = "redis-cell",
-     .arity = -1, /* the number of words is looked at in run: redis-cell tells its usage */
-     .may = MAY_TAKE,
-     .flags = CMD_WRITE,
-     .key_at = 1,
-     .run = run_cl_throttle,
-     .docs = throttle_docs,
-     .example = "CL.THROTTLE user123 15 30 60"},
-    {.name = "throttle",
-     .summary = "As throttlecrab has it: max_burst is the limit; allowed, limit, remaining, reset, retry",
-     .group = "redis-cell",
-     .arity = -5,
-     .may = MAY_TAKE,
-     .flags = CMD_WRITE,
-     .key_at = 1,
-     .run = run_throttle,
-     .docs = throttle_docs,
-     .example = "THROTTLE user123 16 30 60"},
-    {.name = "gcra",
-     .summary = "As CL.THROTTLE, with a period that may be decimal; replies are in seconds, rounded up",
-     .group = "redis-cell",
-     .arity = -5,
-     .may = MAY_TAKE,
-     .flags = CMD_WRITE,
-     .key_at = 1,
-     .run = run_gcra,
-     .docs = gcra_docs,
-     .example = "GCRA user123 15 30 60 TOKENS 2"},
-    {.name = "del",
-     .summary = "Forgets what keys have spent by CL.THROTTLE, THROTTLE or GCRA; gives how many had",
-     .group = "redis-cell",
-     .arity = -2,
-     .may = MAY_ADJUST,
-     .flags = CMD_WRITE,
-     .key_at = 1,
-     .run = run_cell_del,
-     .docs = del_docs,
-     .example = "DEL user123"},
+    {COMMAND("cl.throttle",
+             "Takes from a limit that comes with the call; burst = max_burst + 1: WEIR.POLICY SET api "
+             "\"30/m burst=16\" is CL.THROTTLE 15 30 60 under a name",
+             "redis-cell", -1, ENGINE_TAKE_KEY, run_cl_throttle),
+     .key_at = 1, .docs = throttle_docs, .example = "CL.THROTTLE user123 15 30 60"},
+    {COMMAND("throttle",
+             "As throttlecrab has it: max_burst is the limit; allowed, limit, remaining, reset, retry",
+             "redis-cell", -5, ENGINE_TAKE_KEY, run_throttle),
+     .key_at = 1, .docs = throttle_docs, .example = "THROTTLE user123 16 30 60"},
+    {COMMAND("gcra", "As CL.THROTTLE, with a period that may be decimal; replies are in seconds, rounded up",
+             "redis-cell", -5, ENGINE_TAKE_KEY, run_gcra),
+     .key_at = 1, .docs = gcra_docs, .example = "GCRA user123 15 30 60 TOKENS 2"},
+    {COMMAND("del", "Forgets what keys have spent by CL.THROTTLE, THROTTLE or GCRA; gives how many had",
+             "redis-cell", -2, ENGINE_RESET_KEY, run_cell_del),
+     .key_at = 1, .docs = del_docs, .example = "DEL user123"},
     {0},
 };

@@ -231,35 +231,38 @@ static const struct arg kill_parts[] = {
     {.name = "client-id", .type = ARG_INTEGER, .token = "ID"}, {.name = "username", .token = "USER"}, {0}};
 static const struct arg kill_docs[] = {{.name = "filter", .type = ARG_ONEOF, .parts = kill_parts}, {0}};
 
-#define CLIENT_PART(NAME, SUMMARY, ARITY, RUN)                                                               \
-    .name = NAME, .summary = SUMMARY, .group = "connection", .arity = ARITY, .run = RUN
-
 static const struct command client_parts[] = {
-    {CLIENT_PART("setname", "Gives this connection a name, which CLIENT LIST shows", 3, run_setname),
+    {COMMAND("setname", "Gives this connection a name, which CLIENT LIST shows", "connection", 3,
+             ENGINE_CONNECT, run_setname),
      .docs = name_docs, .example = "CLIENT SETNAME worker-1"},
-    {CLIENT_PART("getname", "The name of this connection", 2, run_getname), .example = "CLIENT GETNAME"},
-    {CLIENT_PART("setinfo", "Tells the name or the version of the client's library", 4, run_setinfo),
+    {COMMAND("getname", "The name of this connection", "connection", 2, ENGINE_CONNECT, run_getname),
+     .example = "CLIENT GETNAME"},
+    {COMMAND("setinfo", "Tells the name or the version of the client's library", "connection", 4,
+             ENGINE_CONNECT, run_setinfo),
      .docs = info_docs, .example = "CLIENT SETINFO LIB-NAME mine"},
-    {CLIENT_PART("id", "The number of this connection", 2, run_client_id), .example = "CLIENT ID"},
-    {CLIENT_PART("info", "What CLIENT LIST shows of this connection", 2, run_client_info),
+    {COMMAND("id", "The number of this connection", "connection", 2, ENGINE_CONNECT, run_client_id),
+     .example = "CLIENT ID"},
+    {COMMAND("info", "What CLIENT LIST shows of this connection", "connection", 2, ENGINE_CONNECT,
+             run_client_info),
      .example = "CLIENT INFO"},
-    {CLIENT_PART("list", "All connections, a line each", -2, run_client_list), .may = MAY_ADMIN,
-     .flags = CMD_ALL, .example = "CLIENT LIST"},
-    {CLIENT_PART("reply", "Answers on, off, or none to this and the next request", 3, run_reply),
+    {COMMAND("list", "All connections, a line each", "connection", -2, ENGINE_ADMIN_SERVER, run_client_list),
+     .example = "CLIENT LIST"},
+    {COMMAND("reply", "Answers on, off, or none to this and the next request", "connection", 3,
+             ENGINE_CONNECT, run_reply),
      .docs = reply_docs, .example = "CLIENT REPLY ON"},
-    {CLIENT_PART("kill", "Closes another connection, or all others of a user; answers how many were closed",
-                 -3, run_client_kill),
-     .may = MAY_ADMIN, .flags = CMD_ALL, .docs = kill_docs, .example = "CLIENT KILL ID 999999"},
-    {CLIENT_PART("no-evict", "Accepted; nothing of a client is ever evicted", 3, run_on_or_off),
+    {COMMAND("kill", "Closes another connection, or all others of a user; answers how many were closed",
+             "connection", -3, ENGINE_ADMIN_SERVER, run_client_kill),
+     .docs = kill_docs, .example = "CLIENT KILL ID 999999"},
+    {COMMAND("no-evict", "Accepted; nothing of a client is ever evicted", "connection", 3, ENGINE_CONNECT,
+             run_on_or_off),
      .docs = switch_docs, .example = "CLIENT NO-EVICT ON"},
-    {CLIENT_PART("no-touch", "Accepted; looking never touches a key", 3, run_on_or_off), .docs = switch_docs,
-     .example = "CLIENT NO-TOUCH ON"},
-    {CLIENT_PART("help", "Lists the subcommands", 2, weir_command_help), .example = "CLIENT HELP"},
+    {COMMAND("no-touch", "Accepted; looking never touches a key", "connection", 3, ENGINE_CONNECT,
+             run_on_or_off),
+     .docs = switch_docs, .example = "CLIENT NO-TOUCH ON"},
+    COMMAND_HELP("connection", "CLIENT HELP"),
     {0}};
 
-const struct command weir_commands_client[] = {{.name = "client",
-                                                .summary = "Commands about connections",
-                                                .group = "connection",
-                                                .arity = -2,
-                                                .commands = client_parts},
-                                               {0}};
+const struct command weir_commands_client[] = {
+    {COMMAND("client", "Commands about connections", "connection", -2, ENGINE_CONNECT, NULL),
+     .commands = client_parts},
+    {0}};

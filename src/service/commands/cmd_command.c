@@ -102,12 +102,13 @@ static void run_command_getkeys(struct call *call)
 
 static void answer_flags(struct reply *reply, const struct command *command)
 {
+    const struct verb *verb = &weir_verbs[command->verb];
     struct command_words words = {.count = 0};
-    if (command->flags & CMD_WRITE)
+    if (verb->durable)
         add_command_word(&words, "write");
-    else if (command->may & MAY_LOOK)
+    else if (verb->may & MAY_LOOK)
         add_command_word(&words, "readonly");
-    if (command->may & MAY_ADMIN)
+    if (verb->may & MAY_ADMIN)
         add_command_word(&words, "admin");
     if (command->flags & CMD_BLOCKING)
         add_command_word(&words, "blocking");
@@ -122,12 +123,13 @@ static void answer_flags(struct reply *reply, const struct command *command)
 
 static void answer_categories(struct reply *reply, const struct command *command)
 {
+    const struct verb *verb = &weir_verbs[command->verb];
     struct command_words words = {.count = 0};
-    if (command->may & MAY_LOOK)
+    if (verb->may & MAY_LOOK)
         add_command_word(&words, "@read");
-    if (command->may & (MAY_TAKE | MAY_ADJUST))
+    if (verb->may & (MAY_TAKE | MAY_ADJUST))
         add_command_word(&words, "@write");
-    if (command->may & MAY_ADMIN)
+    if (verb->may & MAY_ADMIN)
         add_command_word(&words, "@admin");
     if (strcmp(command->group, "connection") == 0)
         add_command_word(&words, "@connection");
@@ -163,14 +165,15 @@ static void answer_key_search(struct reply *reply, int key_at)
 
 static void answer_key_specs(struct reply *reply, const struct command *command)
 {
+    const struct verb *verb = &weir_verbs[command->verb];
     struct command_words words = {.count = 0};
     weir_reply_array(reply, command->key_at > 0);
     if (command->key_at <= 0)
         return;
     weir_reply_map(reply, 3);
     weir_reply_text(reply, "flags");
-    add_command_word(&words, command->flags & CMD_WRITE ? "RW" : "RO");
-    add_command_word(&words, command->flags & CMD_WRITE ? "UPDATE" : "ACCESS");
+    add_command_word(&words, verb->durable ? "RW" : "RO");
+    add_command_word(&words, verb->durable ? "UPDATE" : "ACCESS");
     if (has_more_keys(command))
         add_command_word(&words, "INCOMPLETE");
     answer_words(reply, &words);
@@ -380,28 +383,23 @@ static const struct arg pattern_docs[] = {
 static const struct arg keys_docs[] = {
     {.name = "command"}, {.name = "arg", .flags = ARG_OPTIONAL | ARG_MULTIPLE}, {0}};
 
-#define COMMAND_PART(NAME, SUMMARY, ARITY, RUN)                                                              \
-    .name = NAME, .summary = SUMMARY, .group = "server", .arity = ARITY, .run = RUN
-
 static const struct command command_parts[] = {
-    {COMMAND_PART("count", "How many commands there are", 2, run_command_count), .example = "COMMAND COUNT"},
-    {COMMAND_PART("list", "The names of all commands", -2, run_command_list), .docs = pattern_docs,
-     .example = "COMMAND LIST"},
-    {COMMAND_PART("info", "Arity, flags and keys of commands", -2, run_command_info), .docs = names_docs,
-     .example = "COMMAND INFO ping"},
-    {COMMAND_PART("docs", "Summary and arguments of commands", -2, run_command_docs), .docs = names_docs,
-     .example = "COMMAND DOCS ping"},
-    {COMMAND_PART("getkeys", "The keys among the words of a request", -3, run_command_getkeys),
+    {COMMAND("count", "How many commands there are", "server", 2, ENGINE_CONNECT, run_command_count),
+     .example = "COMMAND COUNT"},
+    {COMMAND("list", "The names of all commands", "server", -2, ENGINE_CONNECT, run_command_list),
+     .docs = pattern_docs, .example = "COMMAND LIST"},
+    {COMMAND("info", "Arity, flags and keys of commands", "server", -2, ENGINE_CONNECT, run_command_info),
+     .docs = names_docs, .example = "COMMAND INFO ping"},
+    {COMMAND("docs", "Summary and arguments of commands", "server", -2, ENGINE_CONNECT, run_command_docs),
+     .docs = names_docs, .example = "COMMAND DOCS ping"},
+    {COMMAND("getkeys", "The keys among the words of a request", "server", -3, ENGINE_CONNECT,
+             run_command_getkeys),
      .docs = keys_docs, .example = "COMMAND GETKEYS WEIR.TAKE api user:42"},
-    {COMMAND_PART("help", "Lists the subcommands", 2, weir_command_help), .example = "COMMAND HELP"},
+    COMMAND_HELP("server", "COMMAND HELP"),
     {0}};
 
 const struct command weir_commands_command[] = {
-    {.name = "command",
-     .summary = "What commands there are: arity, flags and keys of all of them",
-     .group = "server",
-     .arity = -1,
-     .run = run_command,
-     .commands = command_parts,
-     .example = "COMMAND"},
+    {COMMAND("command", "What commands there are: arity, flags and keys of all of them", "server", -1,
+             ENGINE_CONNECT, run_command),
+     .commands = command_parts, .example = "COMMAND"},
     {0}};

@@ -188,18 +188,12 @@ static void answer_hello(struct call *call)
 {
     struct reply *reply = &call->reply;
     weir_reply_map(reply, 7);
-    weir_reply_text(reply, "server");
-    weir_reply_text(reply, "redis");
-    weir_reply_text(reply, "version");
-    weir_reply_text(reply, REDIS_VERSION);
-    weir_reply_text(reply, "proto");
-    weir_reply_integer(reply, call->session->version);
-    weir_reply_text(reply, "id");
-    weir_reply_integer(reply, (int64_t)call->session->id);
-    weir_reply_text(reply, "mode");
-    weir_reply_text(reply, "standalone");
-    weir_reply_text(reply, "role");
-    weir_reply_text(reply, "master");
+    weir_reply_text_field(reply, "server", "redis");
+    weir_reply_text_field(reply, "version", REDIS_VERSION);
+    weir_reply_field(reply, "proto", call->session->version);
+    weir_reply_field(reply, "id", (int64_t)call->session->id);
+    weir_reply_text_field(reply, "mode", "standalone");
+    weir_reply_text_field(reply, "role", "master");
     weir_reply_text(reply, "modules");
     weir_reply_array(reply, 0);
 }
@@ -298,71 +292,24 @@ static const struct arg select_docs[] = {{.name = "index", .type = ARG_INTEGER},
 static const struct arg cluster_docs[] = {
     {.name = "subcommand"}, {.name = "argument", .flags = ARG_OPTIONAL | ARG_MULTIPLE}, {0}};
 
+#define CONNECTION(NAME, SUMMARY, ARITY, RUN) COMMAND(NAME, SUMMARY, "connection", ARITY, ENGINE_CONNECT, RUN)
+
 const struct command weir_commands_connection[] = {
-    {.name = "hello",
-     .summary = "Chooses the version of the protocol, and can log in and give the connection a name",
-     .group = "connection",
-     .arity = -1,
-     .flags = CMD_NO_AUTH,
-     .run = run_hello,
-     .docs = hello_docs,
-     .example = "HELLO 3"},
-    {.name = "auth",
-     .summary = "Logs in with a password, as `default` or as another user",
-     .group = "connection",
-     .arity = -2,
-     .flags = CMD_NO_AUTH,
-     .run = run_auth,
-     .docs = auth_docs},
-    {.name = "ping",
-     .summary = "Answers PONG, or the message",
-     .group = "connection",
-     .arity = -1,
-     .run = run_ping,
-     .docs = ping_docs,
-     .example = "PING"},
-    {.name = "echo",
-     .summary = "Answers the message",
-     .group = "connection",
-     .arity = 2,
-     .run = run_echo,
-     .docs = message_docs,
-     .example = "ECHO hello"},
-    {.name = "select",
-     .summary = "Accepts 0 to 15, which are all the same: weir has no databases",
-     .group = "connection",
-     .arity = 2,
-     .run = run_select,
-     .docs = select_docs,
-     .example = "SELECT 0"},
-    {.name = "quit",
-     .summary = "Closes the connection after the answer",
-     .group = "connection",
-     .arity = -1,
-     .flags = CMD_NO_AUTH,
-     .run = run_quit,
+    {CONNECTION("hello", "Chooses the version of the protocol, and can log in and give the connection a name",
+                -1, run_hello),
+     .flags = CMD_NO_AUTH, .docs = hello_docs, .example = "HELLO 3"},
+    {CONNECTION("auth", "Logs in with a password, as `default` or as another user", -2, run_auth),
+     .flags = CMD_NO_AUTH, .docs = auth_docs},
+    {CONNECTION("ping", "Answers PONG, or the message", -1, run_ping), .docs = ping_docs, .example = "PING"},
+    {CONNECTION("echo", "Answers the message", 2, run_echo), .docs = message_docs, .example = "ECHO hello"},
+    {CONNECTION("select", "Accepts 0 to 15, which are all the same: weir has no databases", 2, run_select),
+     .docs = select_docs, .example = "SELECT 0"},
+    {CONNECTION("quit", "Closes the connection after the answer", -1, run_quit), .flags = CMD_NO_AUTH,
      .example = "QUIT"},
-    {.name = "reset",
-     .summary = "Makes the connection as if it were new: logged out, without a name, version 2",
-     .group = "connection",
-     .arity = 1,
-     .flags = CMD_NO_AUTH,
-     .run = run_reset,
-     .example = "RESET"},
-    {.name = "readonly",
-     .summary = "An error: weir is no Redis cluster",
-     .group = "connection",
-     .arity = 1,
-     .run = run_cluster},
-    {.name = "readwrite",
-     .summary = "An error: weir is no Redis cluster",
-     .group = "connection",
-     .arity = 1,
-     .run = run_cluster},
-    {.name = "cluster",
-     .summary = "An error: weir is no Redis cluster",
-     .group = "connection",
-     .arity = -2,
-     .run = run_cluster,
-     .docs = cluster_docs},
+    {CONNECTION("reset", "Makes the connection as if it were new: logged out, without a name, version 2", 1,
+                run_reset),
+     .flags = CMD_NO_AUTH, .example = "RESET"},
+    {CONNECTION("readonly", "An error: weir is no Redis cluster", 1, run_cluster)},
+    {CONNECTION("readwrite", "An error: weir is no Redis cluster", 1, run_cluster)},
+    {CONNECTION("cluster", "An error: weir is no Redis cluster", -2, run_cluster), .docs = cluster_docs},
     {0}};

@@ -137,7 +137,7 @@ static void run_backup(struct call *call)
     weir_reply_text(&call->reply, "path");
     weir_reply_print(&call->reply, "%s/backups/%s", call->worker->service->persistence->path, name);
     weir_reply_text(&call->reply, "ms");
-    weir_reply_integer(&call->reply, weir_ms_up(clock_now() - began_ns));
+    weir_reply_integer(&call->reply, ms_up(clock_now() - began_ns));
 }
 
 /* ---- keys whose limits came with the call ---- */
@@ -171,30 +171,25 @@ static const struct arg freeze_docs[] = {{.name = "policy"}, {.name = "url"}, HA
 static const struct arg thaw_docs[] = {{.name = "policy"}, HASH_DOCS, {0}};
 
 const struct command weir_commands_data[] = {
-    {DATA_PART("weir.backup", "Copies the data directory as it is now, to backups/ in it", 2, CMD_ALL,
-               run_backup),
+    {DATA_PART("weir.backup", "Copies the data directory as it is now, to backups/ in it", 2,
+               ENGINE_ADMIN_SERVER, run_backup),
      .docs = name_docs},
     {DATA_PART("weir.image", "Writes an image of everything now, so that the log before it can go", 1,
-               CMD_ALL, run_image)},
+               ENGINE_ADMIN_SERVER, run_image)},
     {DATA_PART("weir.flush",
                "Forgets all keys whose limits came with the call (CL.THROTTLE, GCRA, THROTTLE, RL.*)", 1,
-               CMD_WRITE | CMD_ALL, run_flush),
+               ENGINE_CHANGE_SERVER, run_flush),
      .example = "WEIR.FLUSH"},
-    {.name = "weir.dump",
-     .summary = "Policies and their keys as text, a page at a time",
-     .group = "weir",
-     .arity = -2,
+    {COMMAND("weir.dump", "Policies and their keys as text, a page at a time", "weir", -2, ENGINE_CONNECT,
+             NULL),
      .commands = weir_dump_parts},
-    {.name = "weir.load",
-     .summary = "Brings keys of a dump in, a page at a time",
-     .group = "weir",
-     .arity = -2,
+    {COMMAND("weir.load", "Brings keys of a dump in, a page at a time", "weir", -2, ENGINE_CONNECT, NULL),
      .commands = weir_load_parts},
     {DATA_PART("weir.freeze", "Keys of a policy are not decided here any more: who asks is sent elsewhere",
-               -3, CMD_WRITE | CMD_KEYS, run_freeze),
+               -3, ENGINE_CHANGE_POLICY, run_freeze),
      .policy_at = 1, .docs = freeze_docs,
      .example = "WEIR.FREEZE api redis://10.0.0.2:9049 HASH 8000000000000000 ffffffffffffffff"},
-    {DATA_PART("weir.thaw", "Keys that were frozen are decided here again", -2, CMD_WRITE | CMD_KEYS,
+    {DATA_PART("weir.thaw", "Keys that were frozen are decided here again", -2, ENGINE_CHANGE_POLICY,
                run_thaw),
      .policy_at = 1, .docs = thaw_docs, .example = "WEIR.THAW api HASH 8000000000000000 ffffffffffffffff"},
     {0}};

@@ -19,13 +19,8 @@ extern const struct command weir_dump_parts[], weir_load_parts[];
     {                                                                                                        \
         .name = "hashes", .type = ARG_BLOCK, .token = "HASH", .flags = ARG_OPTIONAL, .parts = hash_parts     \
     }
-#define DATA_PART(NAME, SUMMARY, ARITY, FLAGS, RUN)                                                          \
-    .name = NAME, .summary = SUMMARY, .group = "weir", .arity = ARITY, .may = MAY_ADMIN,                     \
-    .flags = CMD_JOB | (FLAGS), .run = RUN
-#define DATA_HELP(EXAMPLE)                                                                                   \
-    {                                                                                                        \
-        .name = "help", .summary = "Lists the subcommands", .group = "weir", .arity = 2,                     \
-        .run = weir_command_help, .example = EXAMPLE                                                         \
-    }
+/* All of them are done by the job thread. */
+#define DATA_PART(NAME, SUMMARY, ARITY, VERB, RUN)                                                           \
+    COMMAND(NAME, SUMMARY, "weir", ARITY, VERB, RUN), .flags = CMD_JOB
 
 #endif

@@ -43,12 +43,10 @@ static void run_dump_head(struct call *call)
 
 static void run_dump_policy(struct call *call)
 {
-    struct policy *policy = weir_call_policy(call, 2);
+    const struct policy *policy = call->request->pairs[0].policy;
     struct buffer text = {.most = PAGE_BYTES};
     struct slice prefix;
     struct policy_table *ptable;
-    if (!policy)
-        return;
     weir_dump_definition(policy, &text);
     if (policy_previous_ends(policy) > call->worker->now_ns)
         weir_buffer_print(&text, "# limits of before a change are still asked as well; they are not here\n");
@@ -93,8 +91,7 @@ static void reply_page(struct call *call, const struct policy_table *ptable, con
 static void run_dump_keys(struct call *call)
 {
     struct export_range range;
-    struct policy *policy = weir_call_policy(call, 2);
-    struct policy_table *ptable = policy ? find_table(call, policy, call->args[3]) : NULL;
+    struct policy_table *ptable = find_table(call, call->request->pairs[0].policy, call->args[3]);
     struct buffer text = {.most = PAGE_BYTES};
     uint64_t keys = 0;
     if (!ptable || !weir_data_range(call, 4, &range))
@@ -109,8 +106,7 @@ static void run_dump_keys(struct call *call)
 static void run_dump_shared(struct call *call)
 {
     struct export_range range;
-    struct policy *policy = weir_call_policy(call, 2);
-    struct policy_table *ptable = policy ? find_table(call, policy, call->args[3]) : NULL;
+    struct policy_table *ptable = find_table(call, call->request->pairs[0].policy, call->args[3]);
     struct buffer text = {.most = PAGE_BYTES};
     if (!ptable || !weir_data_range(call, 4, &range))
         return;
@@ -275,42 +271,45 @@ static const struct arg page_docs[] = {{.name = "policy"},
 static const struct arg end_docs[] = {{.name = "policy"}, {.name = "id"}, {0}};
 
 const struct command weir_dump_parts[] = {
-    {DATA_PART("head", "The first lines of a dump", 2, 0, run_dump_head), .example = "WEIR.DUMP HEAD"},
-    {DATA_PART("policy", "The lines that say what a policy and its tables are", 3, CMD_KEYS, run_dump_policy),
+    {DATA_PART("head", "The first lines of a dump", 2, ENGINE_ADMIN, run_dump_head),
+     .example = "WEIR.DUMP HEAD"},
+    {DATA_PART("policy", "The lines that say what a policy and its tables are", 3, ENGINE_DUMP_POLICY,
+               run_dump_policy),
      .policy_at = 2, .docs = policy_docs, .example = "WEIR.DUMP POLICY api"},
-    {DATA_PART("keys", "A page of keys, by name or hash, each with what it has spent", -4, CMD_KEYS,
+    {DATA_PART("keys", "A page of keys, by name or hash, each with what it has spent", -4, ENGINE_DUMP_POLICY,
                run_dump_keys),
      .policy_at = 2, .docs = keys_docs,
      .example = "WEIR.DUMP KEYS api \"\" HASH 0000000000000000 ffffffffffffffff"},
-    {DATA_PART("shared", "What keys that found no room share, and have spent; before the keys", -4, CMD_KEYS,
-               run_dump_shared),
+    {DATA_PART("shared", "What keys that found no room share, and have spent; before the keys", -4,
+               ENGINE_DUMP_POLICY, run_dump_shared),
      .policy_at = 2, .docs = keys_docs, .example = "WEIR.DUMP SHARED api \"\""},
-    {DATA_PART("clients", "The lines before keys whose limits come with each call", 2, CMD_ALL,
+    {DATA_PART("clients", "The lines before keys whose limits come with each call", 2, ENGINE_ADMIN_SERVER,
                run_dump_clients),
      .example = "WEIR.DUMP CLIENTS"},
-    {DATA_PART("cells", "A page of keys of CL.THROTTLE, THROTTLE and GCRA", -2, CMD_ALL, run_dump_cells),
+    {DATA_PART("cells", "A page of keys of CL.THROTTLE, THROTTLE and GCRA", -2, ENGINE_ADMIN_SERVER,
+               run_dump_cells),
      .docs = cells_docs, .example = "WEIR.DUMP CELLS"},
-    {DATA_PART("buckets", "A page of keys of RL.*", -2, CMD_ALL, run_dump_buckets), .docs = cells_docs,
-     .example = "WEIR.DUMP BUCKETS"},
-    DATA_HELP("WEIR.DUMP HELP"),
+    {DATA_PART("buckets", "A page of keys of RL.*", -2, ENGINE_ADMIN_SERVER, run_dump_buckets),
+     .docs = cells_docs, .example = "WEIR.DUMP BUCKETS"},
+    COMMAND_HELP("weir", "WEIR.DUMP HELP"),
     {0}};
 
 const struct command weir_load_parts[] = {
     {DATA_PART("begin", "Begins to bring in keys of a dump; makes the policy if there is none", -6,
-               CMD_WRITE | CMD_KEYS, run_load_begin),
+               ENGINE_CHANGE_POLICY, run_load_begin),
      .policy_at = 2, .docs = begin_docs,
      .example = "WEIR.LOAD BEGIN api 5f3a 'policy \"api\"' 'limits \"100/s burst=200\"'"},
-    {DATA_PART("table", "The table whose keys follow, as a dump says it", 5, CMD_WRITE | CMD_KEYS,
+    {DATA_PART("table", "The table whose keys follow, as a dump says it", 5, ENGINE_CHANGE_POLICY,
                run_load_table),
      .policy_at = 2, .docs = table_docs},
     {DATA_PART("keys", "A page of keys; the last one may be said again and is not counted again", -6,
-               CMD_WRITE | CMD_KEYS, run_load_keys),
+               ENGINE_CHANGE_POLICY, run_load_keys),
      .policy_at = 2, .docs = page_docs},
     {DATA_PART("clients", "Keys whose limits come with each call follow: of the policy *", -4,
-               CMD_WRITE | CMD_ALL, run_load_clients),
+               ENGINE_CHANGE_SERVER, run_load_clients),
      .docs = clients_docs},
-    {DATA_PART("end", "Ends it; a policy that was made can be used from now on", 4, CMD_WRITE | CMD_KEYS,
+    {DATA_PART("end", "Ends it; a policy that was made can be used from now on", 4, ENGINE_CHANGE_POLICY,
                run_load_end),
      .policy_at = 2, .docs = end_docs},
-    DATA_HELP("WEIR.LOAD HELP"),
+    COMMAND_HELP("weir", "WEIR.LOAD HELP"),
     {0}};

@@ -12,6 +12,8 @@
 #include "base/sat.h"
 #include "base/text.h"
 #include "config/timestamp.h"
+#include "service/commands/call.h"
+#include "service/engine/decide.h"
 #include "service/leases/lease_text.h"
 #include "service/policies/freeze.h"
 
@@ -334,10 +336,9 @@ static void put_view(const struct explain_view *view, struct buffer *out)
         put_units(out, "used", state->used);
         weir_buffer_print(out, ",");
         put_units(out, "left", state->left);
-        weir_buffer_print(out,
-                          ",\"next_after_ms\":%" PRId64 ",\"reset_after_ms\":%" PRId64 ",\"refuses\":%s}",
-                          weir_ms_up(state->next_after_ns), weir_ms_up(state->reset_after_ns),
-                          state->refuses ? "true" : "false");
+        weir_buffer_print(
+            out, ",\"next_after_ms\":%" PRId64 ",\"reset_after_ms\":%" PRId64 ",\"refuses\":%s}",
+            ms_up(state->next_after_ns), ms_up(state->reset_after_ns), state->refuses ? "true" : "false");
     }
     weir_buffer_print(out, "],");
     put_units(out, "would_pass", refused || view->frozen ? 0 : would_pass(view));
@@ -358,10 +359,8 @@ static void run_explain(struct call *call)
 {
     struct explain_view view;
     struct buffer text = {.most = 64 * 1024};
-    struct policy *policy = weir_call_policy(call, 1);
+    struct policy *policy = call->request->pairs[0].policy;
     bool json = weir_call_word(call, 3, "json");
-    if (!policy || !weir_call_key(call, 2))
-        return;
     if (call->count > 4 || (call->count == 4 && !json)) {
         weir_call_syntax(call, json ? 4 : 3);
         return;
@@ -454,31 +453,27 @@ static void put_top_key(struct call *call, const struct weir_top_key *key)
     weir_reply_map(&call->reply, cut ? 4 : 2);
     weir_reply_text(&call->reply, "key");
     weir_reply_bulk(&call->reply, shown, name.len + (cut ? 3 : 0));
-    weir_reply_text(&call->reply, "units");
-    weir_reply_integer(&call->reply, key->units);
+    weir_reply_field(&call->reply, "units", key->units);
     if (!cut)
         return;
     (void)snprintf(id, sizeof id, "%016" PRIx64, key->id);
-    weir_reply_text(&call->reply, "bytes");
-    weir_reply_integer(&call->reply, key->len);
-    weir_reply_text(&call->reply, "id");
-    weir_reply_text(&call->reply, id);
+    weir_reply_field(&call->reply, "bytes", key->len);
+    weir_reply_text_field(&call->reply, "id", id);
 }
 
 static void run_top(struct call *call)
 {
     enum weir_top by;
     struct top_merge list = {.count = 0};
-    struct policy *policy = weir_call_policy(call, 1);
-    if (!policy || !read_top(call, &by, &list.most))
+    const struct policy *policy = call->request->pairs[0].policy;
+    if (!read_top(call, &by, &list.most))
         return;
     add_policy_table(call, policy->main, by, &list);
     for (size_t i = 0; i < policy->prefix_count; i++)
         add_policy_table(call, policy->prefixes[i].ptable, by, &list);
     weir_reply_array(&call->reply, list.count);
-    for (size_t i = 0; i < list.count; i++) {
+    for (size_t i = 0; i < list.count; i++)
         put_top_key(call, &list.keys[i]);
-    }
 }
 
 static const struct arg explain_docs[] = {
@@ -500,24 +495,13 @@ static const struct arg top_docs[] = {
 };
 
 const struct command weir_commands_explain[] = {
-    {.name = "weir.explain",
-     .summary = "Tells how each limit of a key stands: used, left, when it frees; JSON for programs",
-     .group = "weir",
-     .arity = -3,
-     .may = MAY_LOOK,
-     .policy_at = 1,
-     .key_at = 2,
-     .run = run_explain,
-     .docs = explain_docs,
-     .example = "WEIR.EXPLAIN api user:42"},
-    {.name = "weir.top",
-     .summary = "Tells the keys that take most, or are refused most, with units of about the last minute",
-     .group = "weir",
-     .arity = -2,
-     .may = MAY_LOOK,
-     .policy_at = 1,
-     .run = run_top,
-     .docs = top_docs,
-     .example = "WEIR.TOP api REFUSED COUNT 10"},
+    {COMMAND("weir.explain",
+             "Tells how each limit of a key stands: used, left, when it frees; JSON for programs", "weir", -3,
+             ENGINE_LOOK_POLICY, run_explain),
+     .policy_at = 1, .key_at = 2, .docs = explain_docs, .example = "WEIR.EXPLAIN api user:42"},
+    {COMMAND("weir.top",
+             "Tells the keys that take most, or are refused most, with units of about the last minute",
+             "weir", -2, ENGINE_LOOK_POLICY, run_top),
+     .policy_at = 1, .docs = top_docs, .example = "WEIR.TOP api REFUSED COUNT 10"},
     {0},
 };

@@ -139,15 +139,6 @@ static void run_redis_get(struct call *call)
     weir_reply_null(&call->reply);
 }
 
-/* Rights of the first key have been checked. */
-static void run_redis_exists(struct call *call)
-{
-    for (size_t i = 2; i < call->count; i++)
-        if (!weir_call_key(call, i))
-            return;
-    weir_reply_integer(&call->reply, 0);
-}
-
 static void run_redis_ttl(struct call *call)
 {
     weir_reply_integer(&call->reply, -2);
@@ -195,12 +186,7 @@ static void run_shutdown(struct call *call)
 
 /* ---- table ------------------------------------------------------------------------------------ */
 
-#define SERVER_PART(NAME, SUMMARY, ARITY, MAY, RUN)                                                          \
-    .name = NAME, .summary = SUMMARY, .group = "server", .arity = ARITY, .may = MAY, .run = RUN
-#define SERVER_HELP(EXAMPLE)                                                                                 \
-    {                                                                                                        \
-        SERVER_PART("help", "Lists the subcommands", 2, 0, weir_command_help), .example = EXAMPLE            \
-    }
+#define SERVER_PART(NAME, SUMMARY, ARITY, VERB, RUN) COMMAND(NAME, SUMMARY, "server", ARITY, VERB, RUN)
 
 static const struct arg sections_docs[] = {{.name = "section", .flags = ARG_OPTIONAL | ARG_MULTIPLE}, {0}};
 static const struct arg patterns_docs[] = {{.name = "parameter", .flags = ARG_MULTIPLE}, {0}};
@@ -214,63 +200,67 @@ static const struct arg event_docs[] = {{.name = "event"}, {0}};
 static const struct arg events_docs[] = {{.name = "event", .flags = ARG_OPTIONAL | ARG_MULTIPLE}, {0}};
 
 static const struct command config_parts[] = {
-    {SERVER_PART("get", "Settings by name or pattern", -3, MAY_LOOK, run_config_get), .docs = patterns_docs,
-     .example = "CONFIG GET save"},
-    {SERVER_PART("set", "An error that says how settings are changed", -4, MAY_ADMIN, run_config_set),
+    {SERVER_PART("get", "Settings by name or pattern", -3, ENGINE_LOOK, run_config_get),
+     .docs = patterns_docs, .example = "CONFIG GET save"},
+    {SERVER_PART("set", "An error that says how settings are changed", -4, ENGINE_ADMIN, run_config_set),
      .docs = pairs_docs},
-    {SERVER_PART("rewrite", "An error: weir writes no configuration", 2, MAY_ADMIN, run_config_rewrite)},
-    {SERVER_PART("resetstat", "An error: counters only grow", 2, MAY_ADMIN, run_config_resetstat)},
-    SERVER_HELP("CONFIG HELP"),
+    {SERVER_PART("rewrite", "An error: weir writes no configuration", 2, ENGINE_ADMIN, run_config_rewrite)},
+    {SERVER_PART("resetstat", "An error: counters only grow", 2, ENGINE_ADMIN, run_config_resetstat)},
+    COMMAND_HELP("server", "CONFIG HELP"),
     {0}};
 
 static const struct command latency_parts[] = {
-    {SERVER_PART("latest", "Nothing: weir keeps no list of slow moments", 2, MAY_LOOK, run_nothing),
+    {SERVER_PART("latest", "Nothing: weir keeps no list of slow moments", 2, ENGINE_LOOK, run_nothing),
      .example = "LATENCY LATEST"},
-    {SERVER_PART("history", "Nothing: weir keeps no list of slow moments", 3, MAY_LOOK, run_nothing),
+    {SERVER_PART("history", "Nothing: weir keeps no list of slow moments", 3, ENGINE_LOOK, run_nothing),
      .docs = event_docs, .example = "LATENCY HISTORY command"},
-    {SERVER_PART("reset", "0: there is nothing to reset", -2, MAY_ADMIN, run_zero), .docs = events_docs,
+    {SERVER_PART("reset", "0: there is nothing to reset", -2, ENGINE_ADMIN, run_zero), .docs = events_docs,
      .example = "LATENCY RESET"},
-    SERVER_HELP("LATENCY HELP"),
+    COMMAND_HELP("server", "LATENCY HELP"),
     {0}};
 
 static const struct command slowlog_parts[] = {
-    {SERVER_PART("get", "Nothing: weir keeps no list of slow requests", -2, MAY_LOOK, run_nothing),
+    {SERVER_PART("get", "Nothing: weir keeps no list of slow requests", -2, ENGINE_LOOK, run_nothing),
      .docs = count_docs, .example = "SLOWLOG GET"},
-    {SERVER_PART("len", "0: weir keeps no list of slow requests", 2, MAY_LOOK, run_zero),
+    {SERVER_PART("len", "0: weir keeps no list of slow requests", 2, ENGINE_LOOK, run_zero),
      .example = "SLOWLOG LEN"},
-    {SERVER_PART("reset", "OK: there is nothing to reset", 2, MAY_ADMIN, run_ok), .example = "SLOWLOG RESET"},
-    SERVER_HELP("SLOWLOG HELP"),
+    {SERVER_PART("reset", "OK: there is nothing to reset", 2, ENGINE_ADMIN, run_ok),
+     .example = "SLOWLOG RESET"},
+    COMMAND_HELP("server", "SLOWLOG HELP"),
     {0}};
 
 static const struct command memory_parts[] = {
-    {SERVER_PART("usage", "Null: no key has memory of its own", -3, MAY_LOOK, run_null), .key_at = 2,
+    {SERVER_PART("usage", "Null: no key has memory of its own", -3, ENGINE_LOOK, run_null), .key_at = 2,
      .docs = key_docs, .example = "MEMORY USAGE user:42"},
-    {SERVER_PART("doctor", "Where to look", 2, MAY_LOOK, run_memory_doctor), .example = "MEMORY DOCTOR"},
-    SERVER_HELP("MEMORY HELP"),
+    {SERVER_PART("doctor", "Where to look", 2, ENGINE_LOOK, run_memory_doctor), .example = "MEMORY DOCTOR"},
+    COMMAND_HELP("server", "MEMORY HELP"),
     {0}};
 
 const struct command weir_commands_info[] = {
-    {SERVER_PART("info", "What the server says about itself, in sections of lines", -1, MAY_LOOK,
+    {SERVER_PART("info", "What the server says about itself, in sections of lines", -1, ENGINE_LOOK,
                  run_server_info),
      .flags = CMD_JOB, /* counts keys in all tables */
      .docs = sections_docs, .example = "INFO"},
-    {SERVER_PART("config", "Commands about settings", -2, 0, NULL), .commands = config_parts},
-    {SERVER_PART("dbsize", "How many keys are in use", 1, MAY_LOOK, run_dbsize), .flags = CMD_JOB,
+    {SERVER_PART("config", "Commands about settings", -2, ENGINE_CONNECT, NULL), .commands = config_parts},
+    {SERVER_PART("dbsize", "How many keys are in use", 1, ENGINE_LOOK, run_dbsize), .flags = CMD_JOB,
      .example = "DBSIZE"},
-    {SERVER_PART("time", "The server's clock: seconds since 1970, and microseconds", 1, 0, run_time),
+    {SERVER_PART("time", "The server's clock: seconds since 1970, and microseconds", 1, ENGINE_CONNECT,
+                 run_time),
      .example = "TIME"},
-    {SERVER_PART("get", "Null: keys have no values here", 2, MAY_LOOK, run_redis_get), .key_at = 1,
+    {SERVER_PART("get", "Null: keys have no values here", 2, ENGINE_LOOK, run_redis_get), .key_at = 1,
      .docs = key_docs, .example = "GET user:42"},
-    {SERVER_PART("exists", "0: keys have no values here", -2, MAY_LOOK, run_redis_exists), .key_at = 1,
+    {SERVER_PART("exists", "0: keys have no values here", -2, ENGINE_LOOK, run_zero), .key_at = 1,
      .docs = keys_docs, .example = "EXISTS user:42"},
-    {SERVER_PART("ttl", "-2: keys have no values here", 2, MAY_LOOK, run_redis_ttl), .key_at = 1,
+    {SERVER_PART("ttl", "-2: keys have no values here", 2, ENGINE_LOOK, run_redis_ttl), .key_at = 1,
      .docs = key_docs, .example = "TTL user:42"},
-    {SERVER_PART("type", "none: keys have no values here", 2, MAY_LOOK, run_redis_type), .key_at = 1,
+    {SERVER_PART("type", "none: keys have no values here", 2, ENGINE_LOOK, run_redis_type), .key_at = 1,
      .docs = key_docs, .example = "TYPE user:42"},
-    {SERVER_PART("latency", "Commands about slow moments, which weir does not keep", -2, 0, NULL),
+    {SERVER_PART("latency", "Commands about slow moments, which weir does not keep", -2, ENGINE_CONNECT,
+                 NULL),
      .commands = latency_parts},
-    {SERVER_PART("slowlog", "Commands about slow requests, which weir does not keep", -2, 0, NULL),
+    {SERVER_PART("slowlog", "Commands about slow requests, which weir does not keep", -2, ENGINE_CONNECT,
+                 NULL),
      .commands = slowlog_parts},
-    {SERVER_PART("memory", "Commands about memory", -2, 0, NULL), .commands = memory_parts},
-    {SERVER_PART("shutdown", "An error that says how weir is stopped", -1, MAY_ADMIN, run_shutdown)},
+    {SERVER_PART("memory", "Commands about memory", -2, ENGINE_CONNECT, NULL), .commands = memory_parts},
+    {SERVER_PART("shutdown", "An error that says how weir is stopped", -1, ENGINE_ADMIN, run_shutdown)},
     {0}};

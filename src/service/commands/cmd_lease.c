@@ -4,31 +4,31 @@
  * lend.h.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/sat.h"
 #include "service/leases/lend.h"
 #include "service/pending.h"
-#include "service/policies/freeze.h"
 #include "table/table.h"
 
 #define CHUNKS_MAX INT64_C(1000000) /* of a request */
 
 /* ---- what is asked for ---- */
 
-/* The key is what the one who leases made of it (weir_pools_key), so nothing is made of it here. */
-static struct policy *find_pool(struct call *call, struct slice *key)
+/* NAME, or POLICY:key of a policy with a pool for each key. The key is what the one who leases made of it
+ * (weir_pools_key), so nothing is made of it here. */
+static bool parse_pool(struct call *call, struct request *request)
 {
-    struct policy *policy = weir_snapshot_pool(call->worker->snapshot, call->args[1], key);
-    return policy ? policy : weir_call_policy(call, 1); /* which says what is near */
-}
-
-/* Of the policy run.c has seen to it. */
-static bool may_use(struct call *call, const struct policy *policy, struct slice key)
-{
-    if (!policy->pools || !policy->pools->each || weir_user_may_key(call->user, key))
-        return true;
-    weir_call_forbid(call, "key", key);
-    return false;
+    struct slice key = {0};
+    struct policy *policy = weir_snapshot_pool(call->worker->snapshot, call->args[1], &key);
+    bool each = policy && policy->pools && policy->pools->each;
+    struct pair *pair = &request->pairs[request->count++];
+    *pair = (struct pair){.name = policy ? (struct slice){policy->name, strlen(policy->name)} : call->args[1],
+                          .policy = policy,
+                          .key = each ? key : (struct slice){0},
+                          .said = {"", 0},
+                          .patient = !call->last};
+    return true;
 }
 
 static bool is_leased(struct call *call, const struct policy *policy, struct slice key)
@@ -52,24 +52,24 @@ static bool is_leased(struct call *call, const struct policy *policy, struct sli
     return false;
 }
 
-/* The words in front: name, and at `at` a number of chunks, or 1. */
+/* The pool that was admitted, and at `at` a number of chunks, or 1. */
 static bool read_ask(struct call *call, size_t at, struct lease_request *ask)
 {
-    struct slice key;
-    struct policy *policy = find_pool(call, &key);
-    if (!policy || !may_use(call, policy, key) || !is_leased(call, policy, key))
+    struct pair *pair = &call->request->pairs[0];
+    const struct policy *policy = pair->policy;
+    if (!pair->key.bytes)
+        pair->key.bytes = "";
+    pair->said = (struct slice){0};
+    if (!is_leased(call, policy, pair->key))
         return false;
-    *ask = (struct lease_request){
-        .pair = {.policy = policy, .key = key, .patient = !call->last}, .pools = policy->pools, .chunks = 1};
+    *ask = (struct lease_request){.pair = *pair, .pools = policy->pools, .chunks = 1};
     if (at < call->count && !weir_call_integer(call, at, "chunks", 0, &ask->chunks))
-        return false;
-    if (call_frozen(call, policy, key))
         return false;
     ask->chunks = min64(ask->chunks, CHUNKS_MAX);
     ask->chunks = min64(ask->chunks, max64(UNITS_MAX / ask->pools->child_chunk, 1));
     ask->pair.n = ask->chunks * ask->pools->child_chunk;
-    ask->pair.hash = table_hash(policy->main->table, key.bytes, key.len);
-    ask->mode = weir_policy_mode(call->worker, policy, key);
+    ask->pair.hash = table_hash(policy->main->table, pair->key.bytes, pair->key.len);
+    ask->mode = weir_policy_mode(call->worker, policy, pair->key);
     return true;
 }
 
@@ -107,6 +107,7 @@ static void run_lease(struct call *call)
         return;
     }
     weir_lend(call->worker, &ask, &result);
+    call->worker->changed |= ask.pools->local && result.units > 0;
     if (may_wait_for_chunks(&ask, &result) && weir_pending_fleet(call, ask.pools->wait_ns, &ask.pair, 1))
         return;
     if (result.epoch == 0) {
@@ -144,10 +145,13 @@ static void run_return(struct call *call)
     uint64_t epoch;
     if (!read_ask(call, 3, &ask) || !read_epoch(call, 2, &epoch) || !read_lease_units(call, 4, &ask.pair.n))
         return;
-    if (call->count > 5)
+    if (call->count > 5) {
         weir_call_syntax(call, 5);
-    else
-        weir_reply_integer(&call->reply, weir_lend_back(call->worker, &ask, epoch));
+        return;
+    }
+    int64_t chunks = weir_lend_back(call->worker, &ask, epoch);
+    call->worker->changed |= chunks > 0;
+    weir_reply_integer(&call->reply, chunks);
 }
 
 /* ---- the table ---- */
@@ -166,25 +170,14 @@ static const struct arg return_docs[] = {
 };
 
 const struct command weir_commands_lease[] = {
-    {.name = "weir.lease",
-     .summary = "Takes chunks of a fleet's policy, to be spent by the one who asks until they expire",
-     .group = "weir",
-     .arity = -2,
-     .may = MAY_TAKE,
-     .flags = CMD_WRITE | CMD_BLOCKING | CMD_POOL,
-     .policy_at = 1,
-     .run = run_lease,
-     .docs = lease_docs,
+    {COMMAND("weir.lease",
+             "Takes chunks of a fleet's policy, to be spent by the one who asks until they expire", "weir",
+             -2, ENGINE_LEASE, run_lease),
+     .flags = CMD_BLOCKING, .policy_at = 1, .parse = parse_pool, .docs = lease_docs,
      .example = "WEIR.LEASE egress 4"},
-    {.name = "weir.return",
-     .summary = "Hands leased chunks back that were not spent, in the epoch that they were leased in",
-     .group = "weir",
-     .arity = -4,
-     .may = MAY_ADJUST, /* as WEIR.GIVE: nobody knows whose chunks they are */
-     .flags = CMD_WRITE | CMD_POOL,
-     .policy_at = 1,
-     .run = run_return,
-     .docs = return_docs,
-     .example = "WEIR.RETURN egress 60000000001 1"},
+    {COMMAND("weir.return",
+             "Hands leased chunks back that were not spent, in the epoch that they were leased in", "weir",
+             -4, ENGINE_RETURN, run_return),
+     .policy_at = 1, .parse = parse_pool, .docs = return_docs, .example = "WEIR.RETURN egress 60000000001 1"},
     {0},
 };

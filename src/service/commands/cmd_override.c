@@ -23,20 +23,13 @@ static bool may_see_key(const struct call *call, const char *key, size_t len)
 static void answer_rest(struct reply *reply, const char *limits, int64_t until_ms, const char *reason,
                         bool from_file)
 {
-    weir_reply_text(reply, "limits");
-    weir_reply_text(reply, limits);
-    weir_reply_text(reply, "until_ms");
+    weir_reply_text_field(reply, "limits", limits);
     if (until_ms > 0)
-        weir_reply_integer(reply, until_ms);
+        weir_reply_field(reply, "until_ms", until_ms);
     else
-        weir_reply_null(reply);
-    weir_reply_text(reply, "reason");
-    if (reason)
-        weir_reply_text(reply, reason);
-    else
-        weir_reply_null(reply);
-    weir_reply_text(reply, "from");
-    weir_reply_text(reply, from_file ? "file" : "command");
+        weir_reply_text_field(reply, "until_ms", NULL);
+    weir_reply_text_field(reply, "reason", reason);
+    weir_reply_text_field(reply, "from", from_file ? "file" : "command");
 }
 
 /* A prefix is shown with the '*' that it was set with. */
@@ -70,9 +63,7 @@ static size_t answer_overrides(struct call *call, const struct policy_override *
 
 static void run_override_list(struct call *call)
 {
-    const struct policy *policy = weir_call_policy(call, 2);
-    if (!policy)
-        return;
+    const struct policy *policy = call->request->pairs[0].policy;
     weir_reply_array(&call->reply, answer_overrides(call, policy->keys, policy->key_count, true) +
                                        answer_overrides(call, policy->prefixes, policy->prefix_count, true));
     (void)answer_overrides(call, policy->keys, policy->key_count, false);
@@ -177,49 +168,22 @@ static const struct arg del_docs[] = {{.name = "policy"}, {.name = "key", .type 
 static const struct arg list_docs[] = {{.name = "policy"}, {0}};
 
 static const struct command override_parts[] = {
-    {.name = "set",
-     .summary = "Other limits for a key, or for all keys that begin so: prefix*",
-     .group = "weir",
-     .arity = -5,
-     .may = MAY_ADMIN,
-     .flags = CMD_JOB | CMD_WRITE,
-     .policy_at = 2,
-     .key_at = 3,
-     .run = run_override_set,
-     .docs = set_docs,
+    {COMMAND("set", "Other limits for a key, or for all keys that begin so: prefix*", "weir", -5,
+             ENGINE_CHANGE_OVERRIDE, run_override_set),
+     .flags = CMD_JOB, .policy_at = 2, .key_at = 3, .docs = set_docs,
      .example = "WEIR.OVERRIDE SET api user:42 1000/s FOR 2h REASON launch"},
-    {.name = "del",
-     .summary = "Gives a key, or prefix*, the limits of its policy again",
-     .group = "weir",
-     .arity = 4,
-     .may = MAY_ADMIN,
-     .flags = CMD_JOB | CMD_WRITE,
-     .policy_at = 2,
-     .key_at = 3,
-     .run = run_override_del,
-     .docs = del_docs,
+    {COMMAND("del", "Gives a key, or prefix*, the limits of its policy again", "weir", 4,
+             ENGINE_CHANGE_OVERRIDE, run_override_del),
+     .flags = CMD_JOB, .policy_at = 2, .key_at = 3, .docs = del_docs,
      .example = "WEIR.OVERRIDE DEL api user:42"},
-    {.name = "list",
-     .summary = "The overrides of a policy, with their end and reason",
-     .group = "weir",
-     .arity = 3,
-     .may = MAY_LOOK,
-     .policy_at = 2,
-     .run = run_override_list,
-     .docs = list_docs,
-     .example = "WEIR.OVERRIDE LIST api"},
-    {.name = "help",
-     .summary = "Lists the subcommands",
-     .group = "weir",
-     .arity = 2,
-     .run = weir_command_help,
-     .example = "WEIR.OVERRIDE HELP"},
+    {COMMAND("list", "The overrides of a policy, with their end and reason", "weir", 3, ENGINE_LOOK_POLICY,
+             run_override_list),
+     .policy_at = 2, .docs = list_docs, .example = "WEIR.OVERRIDE LIST api"},
+    COMMAND_HELP("weir", "WEIR.OVERRIDE HELP"),
     {0}};
 
 const struct command weir_commands_override[] = {
-    {.name = "weir.override",
-     .summary = "Other limits for some keys, perhaps with an end and a reason",
-     .group = "weir",
-     .arity = -2,
+    {COMMAND("weir.override", "Other limits for some keys, perhaps with an end and a reason", "weir", -2,
+             ENGINE_CONNECT, NULL),
      .commands = override_parts},
     {0}};

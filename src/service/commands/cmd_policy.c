@@ -27,21 +27,6 @@ static int64_t load_relaxed(const _Atomic int64_t *number)
     return atomic_load_explicit(number, memory_order_relaxed);
 }
 
-static void reply_text_field(struct reply *reply, const char *name, const char *text)
-{
-    weir_reply_text(reply, name);
-    if (text)
-        weir_reply_text(reply, text);
-    else
-        weir_reply_null(reply);
-}
-
-static void answer_number(struct reply *reply, const char *name, int64_t number)
-{
-    weir_reply_text(reply, name);
-    weir_reply_integer(reply, number);
-}
-
 /* Does it stand as the file says? */
 static bool is_as_filed(const struct policy *policy, enum policy_mode mode, int percent)
 {
@@ -61,16 +46,16 @@ static void answer_policy(struct call *call, const struct policy *policy, size_t
     weir_counters_sum(policy->counters, &counts);
     weir_policy_room(policy, call->worker->now_ns, room);
     weir_reply_map(reply, 10 + more);
-    reply_text_field(reply, "name", policy->name);
-    reply_text_field(reply, "limits", policy->limits);
-    reply_text_field(reply, "mode", weir_mode_name(mode));
-    answer_number(reply, "percent", percent);
-    reply_text_field(reply, "candidate", policy->candidate);
-    reply_text_field(reply, "from", is_as_filed(policy, mode, percent) ? "file" : "command");
-    answer_number(reply, "keys", room->keys);
-    answer_number(reply, "allowed", load_relaxed(&counts.allowed));
-    answer_number(reply, "refused", load_relaxed(&counts.refused));
-    answer_number(reply, "shadow_refused", load_relaxed(&counts.shadow_refused));
+    weir_reply_text_field(reply, "name", policy->name);
+    weir_reply_text_field(reply, "limits", policy->limits);
+    weir_reply_text_field(reply, "mode", weir_mode_name(mode));
+    weir_reply_field(reply, "percent", percent);
+    weir_reply_text_field(reply, "candidate", policy->candidate);
+    weir_reply_text_field(reply, "from", is_as_filed(policy, mode, percent) ? "file" : "command");
+    weir_reply_field(reply, "keys", room->keys);
+    weir_reply_field(reply, "allowed", load_relaxed(&counts.allowed));
+    weir_reply_field(reply, "refused", load_relaxed(&counts.refused));
+    weir_reply_field(reply, "shadow_refused", load_relaxed(&counts.shadow_refused));
 }
 
 static bool may_see_policy(const struct call *call, const struct policy *policy)
@@ -83,7 +68,7 @@ static void answer_end(struct call *call, const char *name, int64_t until_ns)
 {
     weir_reply_text(&call->reply, name);
     if (until_ns > call->worker->now_ns)
-        weir_reply_integer(&call->reply, weir_ms_up(until_ns - call->worker->now_ns));
+        weir_reply_integer(&call->reply, ms_up(until_ns - call->worker->now_ns));
     else
         weir_reply_null(&call->reply);
 }
@@ -99,7 +84,7 @@ static const char *mode_of_all(const struct worker *worker)
 static void answer_mode_of_all(struct call *call)
 {
     const char *mode = mode_of_all(call->worker);
-    reply_text_field(&call->reply, "mode_of_all", mode);
+    weir_reply_text_field(&call->reply, "mode_of_all", mode);
     answer_end(call, "mode_of_all_ends_in_ms",
                mode ? worker_end_ns(call->worker, call->worker->snapshot->all_until_ms) : 0);
 }
@@ -111,15 +96,15 @@ static void answer_file(struct call *call, const struct policy *policy)
     (void)snprintf(mode, sizeof mode, "%s", weir_mode_name(policy->file_mode));
     if (policy->file_percent != CONFIG_PERCENT_ALL)
         (void)snprintf(mode, sizeof mode, "enforce %d%%", policy->file_percent);
-    reply_text_field(&call->reply, "file_limits", policy->from_file ? policy->file_limits : NULL);
-    reply_text_field(&call->reply, "file_mode", policy->from_file ? mode : NULL);
+    weir_reply_text_field(&call->reply, "file_limits", policy->from_file ? policy->file_limits : NULL);
+    weir_reply_text_field(&call->reply, "file_mode", policy->from_file ? mode : NULL);
 }
 
 /* Where its units come from, without passwords; null: this server counts for itself. */
 static void answer_fleet(struct call *call, const struct policy *policy)
 {
     char text[FLEET_TEXT_MAX];
-    reply_text_field(&call->reply, "fleet", policy->pools ? weir_fleet_text(policy, text) : NULL);
+    weir_reply_text_field(&call->reply, "fleet", policy->pools ? weir_fleet_text(policy, text) : NULL);
 }
 
 /* "0000000000000000-7fffffffffffffff redis://10.0.0.2:9049" */
@@ -156,9 +141,9 @@ static void answer_settings(struct reply *reply, const struct policy_settings *s
     for (size_t i = 0; (key = weir_setting_at(i)); i++) {
         int64_t number = *key_number(key, settings);
         if (key->words)
-            reply_text_field(reply, key->shown, weir_setting_word(key, settings));
+            weir_reply_text_field(reply, key->shown, weir_setting_word(key, settings));
         else
-            answer_number(reply, key->shown, key->type == KEY_NS ? weir_ms_up(number) : number);
+            weir_reply_field(reply, key->shown, key->type == KEY_NS ? ms_up(number) : number);
     }
 }
 
@@ -167,15 +152,15 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     struct reply *reply = &call->reply;
     struct policy_counts counts = {0};
     weir_counters_sum(policy->counters, &counts);
-    answer_number(reply, "candidate_refused", load_relaxed(&counts.candidate_refused));
-    answer_number(reply, "errors", load_relaxed(&counts.errors));
-    answer_number(reply, "units", load_relaxed(&counts.units));
-    answer_number(reply, "capacity", capacity);
+    weir_reply_field(reply, "candidate_refused", load_relaxed(&counts.candidate_refused));
+    weir_reply_field(reply, "errors", load_relaxed(&counts.errors));
+    weir_reply_field(reply, "units", load_relaxed(&counts.units));
+    weir_reply_field(reply, "capacity", capacity);
     answer_end(call, "mode_ends_in_ms", worker_end_ns(call->worker, policy->mode_until_ms));
     answer_mode_of_all(call);
     answer_settings(reply, &policy->settings);
     answer_end(call, "older_limits_end_in_ms", policy_previous_ends(policy));
-    answer_number(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
+    weir_reply_field(reply, "overrides", (int64_t)(policy->prefix_count + policy->key_count));
     answer_frozen(reply, policy);
     answer_file(call, policy);
     answer_fleet(call, policy);
@@ -183,9 +168,7 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
 
 static void run_policy_show(struct call *call)
 {
-    const struct policy *policy = weir_call_policy(call, 2);
-    if (!policy)
-        return;
+    const struct policy *policy = call->request->pairs[0].policy;
     struct policy_room room;
     answer_policy(call, policy, 13 + SETTINGS_COUNT, &room);
     answer_more(call, policy, room.capacity);
@@ -441,45 +424,43 @@ static const struct arg mode_docs[] = {
     {0}};
 static const struct arg clock_docs[] = {{.name = "ms", .type = ARG_INTEGER}, {0}};
 
-#define POLICY_PART(NAME, SUMMARY, ARITY, MAY, FLAGS, RUN)                                                   \
-    .name = NAME, .summary = SUMMARY, .group = "weir", .arity = ARITY, .may = MAY, .flags = FLAGS, .run = RUN
-
 static const struct command policy_parts[] = {
-    {POLICY_PART("list", "All policies: limits, mode, what was allowed and refused", 2, MAY_LOOK, CMD_JOB,
-                 run_policy_list),
-     .example = "WEIR.POLICY LIST"},
-    {POLICY_PART("show", "Everything about a policy", 3, MAY_LOOK, CMD_JOB, run_policy_show), .policy_at = 2,
-     .docs = name_docs, .example = "WEIR.POLICY SHOW api"},
-    {POLICY_PART("set", "Limits of a new policy, or other limits; what was spent stays spent unless FRESH",
-                 -4, MAY_ADMIN, CMD_JOB | CMD_WRITE | CMD_KEYS, run_policy_set),
-     .policy_at = 2, .docs = set_docs, .example = "WEIR.POLICY SET api 100/s burst=200, 10k/h"},
-    {POLICY_PART("del",
-                 "Removes a policy; with a data directory its keys are retired to a file, unless FORGET", -3,
-                 MAY_ADMIN, CMD_JOB | CMD_WRITE | CMD_KEYS, run_policy_del),
-     .policy_at = 2, .docs = del_docs, .example = "WEIR.POLICY DEL api"},
-    {POLICY_PART("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
-                 -4, MAY_ADMIN, CMD_JOB | CMD_WRITE | CMD_WITHOUT_STORE | CMD_KEYS, run_policy_mode),
-     .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},
-    {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.POLICY HELP"},
+    {COMMAND("list", "All policies: limits, mode, what was allowed and refused", "weir", 2, ENGINE_LOOK,
+             run_policy_list),
+     .flags = CMD_JOB, .example = "WEIR.POLICY LIST"},
+    {COMMAND("show", "Everything about a policy", "weir", 3, ENGINE_LOOK_POLICY, run_policy_show),
+     .flags = CMD_JOB, .policy_at = 2, .docs = name_docs, .example = "WEIR.POLICY SHOW api"},
+    {COMMAND("set", "Limits of a new policy, or other limits; what was spent stays spent unless FRESH",
+             "weir", -4, ENGINE_CHANGE_POLICY, run_policy_set),
+     .flags = CMD_JOB, .policy_at = 2, .docs = set_docs,
+     .example = "WEIR.POLICY SET api 100/s burst=200, 10k/h"},
+    {COMMAND("del", "Removes a policy; with a data directory its keys are retired to a file, unless FORGET",
+             "weir", -3, ENGINE_CHANGE_POLICY, run_policy_del),
+     .flags = CMD_JOB, .policy_at = 2, .docs = del_docs, .example = "WEIR.POLICY DEL api"},
+    {COMMAND("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
+             "weir", -4, ENGINE_CHANGE_MODE, run_policy_mode),
+     .flags = CMD_JOB, .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},
+    COMMAND_HELP("weir", "WEIR.POLICY HELP"),
     {0}};
 
 static const struct command clock_parts[] = {
-    {POLICY_PART("set", "Sets the clock of --test-clock to a time in milliseconds", 3, MAY_ADMIN, CMD_ALL,
-                 run_clock_set),
+    {COMMAND("set", "Sets the clock of --test-clock to a time in milliseconds", "weir", 3,
+             ENGINE_ADMIN_SERVER, run_clock_set),
      .docs = clock_docs, .example = "WEIR.CLOCK SET 1000"},
-    {POLICY_PART("advance", "Moves the clock of --test-clock on by so many milliseconds", 3, MAY_ADMIN,
-                 CMD_ALL, run_clock_advance),
+    {COMMAND("advance", "Moves the clock of --test-clock on by so many milliseconds", "weir", 3,
+             ENGINE_ADMIN_SERVER, run_clock_advance),
      .docs = clock_docs, .example = "WEIR.CLOCK ADVANCE 250"},
-    {POLICY_PART("help", "Lists the subcommands", 2, 0, 0, weir_command_help), .example = "WEIR.CLOCK HELP"},
+    COMMAND_HELP("weir", "WEIR.CLOCK HELP"),
     {0}};
 
 const struct command weir_commands_policy[] = {
-    {POLICY_PART("weir.policy", "Names with limits: list, show, set, del, mode", -2, 0, 0, NULL),
+    {COMMAND("weir.policy", "Names with limits: list, show, set, del, mode", "weir", -2, ENGINE_CONNECT,
+             NULL),
      .commands = policy_parts},
-    {POLICY_PART("weir.reload", "Reads the configuration again; what is wrong changes nothing", 1, MAY_ADMIN,
-                 CMD_JOB | CMD_WRITE | CMD_ALL, run_reload),
-     .example = "WEIR.RELOAD"},
-    {POLICY_PART("weir.clock", "Moves the clock of a server that was started with --test-clock", -2, 0, 0,
-                 NULL),
+    {COMMAND("weir.reload", "Reads the configuration again; what is wrong changes nothing", "weir", 1,
+             ENGINE_CHANGE_SERVER, run_reload),
+     .flags = CMD_JOB, .example = "WEIR.RELOAD"},
+    {COMMAND("weir.clock", "Moves the clock of a server that was started with --test-clock", "weir", -2,
+             ENGINE_CONNECT, NULL),
      .commands = clock_parts},
     {0}};

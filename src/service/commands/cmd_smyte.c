@@ -90,12 +90,13 @@ static bool read_call(struct call *call, int64_t unit_ms, struct smyte_request *
 static void run_bucket_command(struct call *call, enum smyte_verb verb, int64_t unit_ms)
 {
     struct worker *worker = call->worker;
-    struct call_admission_hook own = weir_call_admission_hook(call, SHARE_SMYTE);
+    struct share_hook own = weir_share_hook(worker, call->user, SHARE_SMYTE);
     struct smyte_request ask = {.verb = verb, .hook = &own.hook};
     if (!read_call(call, unit_ms, &ask))
         return;
     struct smyte_answer answer =
         weir_smyte_do(worker->service->smyte, call->args[1].bytes, call->args[1].len, &ask, worker->now_ns);
+    worker->changed |= verb != SMYTE_GET && !answer.full;
     if (verb != SMYTE_GET)
         count_decision(worker, !answer.full && answer.tokens >= ask.take);
     if (verb == SMYTE_SESSIONIZE)
@@ -144,6 +145,7 @@ static void forget_bucket(struct call *call, int64_t unit_ms)
         return;
     bool found = weir_smyte_forget(worker->service->smyte, call->args[1].bytes, call->args[1].len, &ask.limit,
                                    worker->now_ns);
+    worker->changed |= found;
     weir_reply_integer(&call->reply, found ? 1 : 0);
 }
 
@@ -182,28 +184,27 @@ static const struct arg take_docs[] = {
 };
 
 /* The number of words is looked at in `run`: Smyte has words of its own for that mistake. */
-#define ROW(NAME, SUMMARY, MAY, FLAGS, RUN, DOCS, EXAMPLE)                                                   \
+#define ROW(NAME, SUMMARY, VERB, RUN, DOCS, EXAMPLE)                                                         \
     {                                                                                                        \
-        .name = NAME, .summary = SUMMARY, .group = "smyte", .arity = -1, .may = MAY, .flags = FLAGS,         \
-        .key_at = 1, .run = RUN, .docs = DOCS, .example = EXAMPLE                                            \
+        COMMAND(NAME, SUMMARY, "smyte", -1, VERB, RUN), .key_at = 1, .docs = DOCS, .example = EXAMPLE        \
     }
 
 const struct command weir_commands_smyte[] = {
     ROW("rl.reduce", "Takes tokens from a bucket and gives how many there were; allowed if that is enough",
-        MAY_TAKE, CMD_WRITE, run_reduce, take_docs, "RL.REDUCE twoPerMin 2 60"),
-    ROW("rl.preduce", "As RL.REDUCE, with times in milliseconds", MAY_TAKE, CMD_WRITE, run_preduce, take_docs,
+        ENGINE_TAKE_KEY, run_reduce, take_docs, "RL.REDUCE twoPerMin 2 60"),
+    ROW("rl.preduce", "As RL.REDUCE, with times in milliseconds", ENGINE_TAKE_KEY, run_preduce, take_docs,
         "RL.PREDUCE twoPerMin 2 60000 TAKE 2"),
-    ROW("rl.get", "Gives how many tokens a bucket has; takes none", MAY_LOOK, 0, run_smyte_get, look_docs,
+    ROW("rl.get", "Gives how many tokens a bucket has; takes none", ENGINE_LOOK_KEY, run_smyte_get, look_docs,
         "RL.GET twoPerMin 2 60"),
-    ROW("rl.pget", "As RL.GET, with times in milliseconds", MAY_LOOK, 0, run_pget, look_docs,
+    ROW("rl.pget", "As RL.GET, with times in milliseconds", ENGINE_LOOK_KEY, run_pget, look_docs,
         "RL.PGET twoPerMin 2 60000"),
     ROW("rl.sessionize", "Takes tokens, strictly, and gives how many there were and when the session began",
-        MAY_TAKE, CMD_WRITE, run_sessionize, take_docs, "RL.SESSIONIZE visitor 1 1800"),
-    ROW("rl.psessionize", "As RL.SESSIONIZE, with times in milliseconds", MAY_TAKE, CMD_WRITE,
-        run_psessionize, take_docs, "RL.PSESSIONIZE visitor 1 1800000"),
-    ROW("rl.del", "Forgets the bucket of these words: 1, or 0 if there was none", MAY_ADJUST, CMD_WRITE,
+        ENGINE_TAKE_KEY, run_sessionize, take_docs, "RL.SESSIONIZE visitor 1 1800"),
+    ROW("rl.psessionize", "As RL.SESSIONIZE, with times in milliseconds", ENGINE_TAKE_KEY, run_psessionize,
+        take_docs, "RL.PSESSIONIZE visitor 1 1800000"),
+    ROW("rl.del", "Forgets the bucket of these words: 1, or 0 if there was none", ENGINE_RESET_KEY,
         run_smyte_del, look_docs, "RL.DEL twoPerMin 2 60"),
-    ROW("rl.pdel", "As RL.DEL, with times in milliseconds", MAY_ADJUST, CMD_WRITE, run_pdel, look_docs,
+    ROW("rl.pdel", "As RL.DEL, with times in milliseconds", ENGINE_RESET_KEY, run_pdel, look_docs,
         "RL.PDEL twoPerMin 2 60000"),
     {0},
 };

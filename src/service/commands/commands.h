@@ -7,6 +7,7 @@
 #define WEIR_SERVICE_COMMANDS_COMMANDS_H
 
 #include "base/buffer.h"
+#include "service/engine/verbs.h"
 
 enum arg_type { ARG_STRING, ARG_INTEGER, ARG_KEY, ARG_TOKEN, ARG_ONEOF, ARG_BLOCK };
 enum arg_flags { ARG_OPTIONAL = 1, ARG_MULTIPLE = 2 };
@@ -23,38 +24,47 @@ struct arg {
 enum command_flags {
     CMD_NO_AUTH = 1, /* may be said before a login */
     CMD_JOB = 2,     /* may take long: done by the job thread */
-    CMD_WRITE = 4,   /* flags that clients look at */
-    CMD_BLOCKING = 8,
-    CMD_POOL = 16, /* the word at policy_at may be POLICY:key: weir_snapshot_pool */
-    CMD_WITHOUT_STORE =
-        32,        /* with CMD_WRITE: also runs while the store is ill, and finds that out by itself */
-    CMD_KEYS = 64, /* concerns keys of any name: not for users with `keys` */
-    CMD_ALL = 128  /* concerns the whole server: not for users with `keys` or `policies` */
+    CMD_BLOCKING = 4
 };
 
+struct answer;
 struct call;
+struct request;
 struct command {
-    const char *name;    /* lower case; of a subcommand its own word: "set" */
-    const char *summary; /* one sentence without a full stop */
-    const char *group;   /* "weir", "smyte", "redis-cell", "connection", "server" */
-    int arity;           /* as Redis counts: with the name; negative: at least */
-    unsigned may;        /* classes that a user needs, enum user_right; 0: everybody */
+    const char *name;      /* lower case; of a subcommand its own word: "set" */
+    const char *summary;   /* one sentence without a full stop */
+    const char *group;     /* "weir", "smyte", "redis-cell", "connection", "server" */
+    int arity;             /* as Redis counts: with the name; negative: at least */
+    enum engine_verb verb; /* what it needs: rights, a policy, a disk that can be written to */
     unsigned flags;
-    int policy_at, key_at; /* which word is a policy's name, a key: 0: none. Rights are checked before run */
-    void (*run)(struct call *call);
+    int policy_at, key_at; /* which word is a policy's name, a key: 0: none */
+    /* Words -> request, for those that name more than one policy and one key. false: an error was answered.
+     * NULL: the words at policy_at and key_at are all that is named. */
+    bool (*parse)(struct call *call, struct request *request);
+    void (*run)(struct call *call); /* it is admitted, with call->request */
+    /* For weir_run_decision: answer -> bytes. */
+    void (*encode)(struct call *call, const struct request *request, const struct answer *answer);
     const struct arg *docs;         /* or NULL */
     const struct command *commands; /* subcommands, or NULL; ends with name NULL */
     const char *example;            /* or NULL: a request that works, for docs and tests */
 };
+
+/* What every row has. */
+#define COMMAND(NAME, SUMMARY, GROUP, ARITY, VERB, RUN)                                                      \
+    .name = NAME, .summary = SUMMARY, .group = GROUP, .arity = ARITY, .verb = VERB, .run = RUN
+#define COMMAND_HELP(GROUP, EXAMPLE)                                                                         \
+    {                                                                                                        \
+        COMMAND("help", "Lists the subcommands", GROUP, 2, ENGINE_CONNECT, weir_command_help),               \
+            .example = EXAMPLE                                                                               \
+    }
 
 /* The parts of the table; each ends with name NULL. */
 extern const struct command weir_commands_connection[]; /* cmd_connection.c: HELLO AUTH PING ECHO ... */
 extern const struct command weir_commands_client[];     /* cmd_client.c */
 extern const struct command weir_commands_command[];    /* cmd_command.c */
 extern const struct command weir_commands_info[];       /* cmd_info.c: INFO, CONFIG, DBSIZE, TIME ... */
-extern const struct command weir_commands_take[];       /* cmd_take.c: TAKE PEEK GIVE CHARGE RESET ACQUIRE */
+extern const struct command weir_commands_take[];       /* cmd_take.c: TAKE ACQUIRE PEEK ... CANCEL */
 extern const struct command weir_commands_explain[];    /* cmd_explain.c: EXPLAIN TOP */
-extern const struct command weir_commands_reserve[];    /* cmd_reserve.c: RESERVE COMMIT CANCEL */
 extern const struct command weir_commands_lease[];      /* cmd_lease.c: LEASE RETURN */
 extern const struct command weir_commands_policy[];     /* cmd_policy.c: POLICY RELOAD CLOCK */
 extern const struct command weir_commands_override[];   /* cmd_override.c */

@@ -6,6 +6,7 @@
 #define WEIR_SERVICE_COMMANDS_COMPATIBLE_H
 
 #include "service/run.h"
+#include "service/shares.h"
 
 #define HORIZON_DEFAULT_NS (INT64_C(31) * 86400 * WEIR_SEC)
 

@@ -379,7 +379,7 @@ static void tell_mode_of_all(struct info_writer *teller)
     int64_t until = worker_end_ns(teller->worker, snapshot->all_until_ms), now = teller->worker->now_ns;
     bool stands = snapshot->mode_for_all && (until == 0 || now < until);
     say(teller, "mode_of_all:%s\r\nmode_of_all_ends_in_ms:%" PRId64 "\r\n",
-        stands ? weir_mode_name(snapshot->all_mode) : "none", stands && until ? weir_ms_up(until - now) : -1);
+        stands ? weir_mode_name(snapshot->all_mode) : "none", stands && until ? ms_up(until - now) : -1);
 }
 
 static void tell_ledger(struct info_writer *teller)

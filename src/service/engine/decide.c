@@ -11,7 +11,6 @@
 #include "base/hash.h"
 #include "base/sat.h"
 #include "service/leases/leased.h"
-#include "service/run.h"
 #include "table/verbs.h"
 
 #define UNLIMITED "unlimited"
@@ -95,6 +94,13 @@ static inline bool has_candidate(const struct policy *policy, struct slice key,
            !has_key_override(policy, key);
 }
 
+struct policy_table *weir_decide_previous(const struct worker *worker, const struct pair *pair)
+{
+    const struct policy *policy = pair->policy;
+    bool asked = has_previous_table(worker, policy, weir_policy_find_table(policy, pair->key, NULL));
+    return asked ? policy->previous : NULL;
+}
+
 /* ---- answers ---- */
 
 static enum answer_reason reason_of(int32_t reason)
@@ -155,8 +161,9 @@ static inline void fill_answer(struct answer *answer, const struct weir_verdict 
     answer->reset_after_ns = verdict->reset_after_ns;
     answer->limit = verdict->limit;
     answer->pair = 0;
+    answer->by_previous = false;
     answer->policy = NULL;
-    answer->charged = answer->allowed;
+    answer->charged = answer->changed = answer->allowed;
     answer->candidate_charged = 0;
     answer->wait_ns = 0;
     answer->waits_for_fleet = false;
@@ -207,6 +214,7 @@ static void try_candidate(struct worker *worker, const struct pair *pair, size_t
 {
     if (!has_candidate(pair->policy, pair->key, ptable))
         return;
+    answer->changed = true;
     if (weir_table_take_at(pair->policy->candidate_table->table, worker->now_ns, pair->key.bytes,
                            pair->key.len, pair->n, NULL))
         answer->candidate_charged |= 1u << i;
@@ -227,6 +235,8 @@ static void take_one(struct worker *worker, const struct pair *pair, struct poli
     (void)weir_table_take_key(table, &key, region_time(table->region, worker->now_ns), pair->n, &verdict);
     fill_answer(answer, &verdict);
     answer->label = label_of(worker, pair->policy, ptable, labels, pair->key, verdict.limit);
+    if (!answer->allowed)
+        answer->changed = !labels || labels->counts_refusals || has_key_override(pair->policy, pair->key);
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
     try_candidate(worker, pair, 0, ptable, answer);
@@ -260,6 +270,7 @@ static void finish_leased(struct worker *worker, const struct pair *pair, enum p
     fill_answer(answer, &leased->verdict);
     answer->label = leased_label(pair->policy);
     answer->ends_ns = answer->allowed ? leased->until_ns : 0;
+    answer->changed = false; /* a balance is not recorded */
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
     count_pair(worker, pair, answer->reason);
@@ -456,15 +467,19 @@ static void answer_joint(struct worker *worker, const struct joint_take *joint, 
                                                 verdict.limit)
                                      : ask_label(worker, part->ptable->table, pair->key, verdict.limit);
         answer->pair = (int32_t)part->pair;
+        answer->by_previous = !part->labels;
         if (shadow)
             let_through(answer);
     }
     if (joint->count > 1)
         answer->policy = joint->pairs[answer->pair].policy->name;
     answer->charged = 0;
+    answer->changed = false;
     for (size_t i = 0; passed && i < joint->part_count; i++)
-        if (!joint->parts[i].dropped)
+        if (!joint->parts[i].dropped) {
             answer->charged |= 1u << joint->parts[i].pair;
+            answer->changed |= joint->parts[i].ptable != NULL;
+        }
 }
 
 /* Who was let through counts with each policy, who was refused with the one that refused. */
@@ -606,11 +621,13 @@ void weir_decide_peek(struct worker *worker, const struct pair *pair, struct ans
     if (both && previous_table_decides(worker, pair, labels, &previous, &verdict)) {
         fill_answer(answer, &previous);
         answer->label = ask_label(worker, policy->previous->table, pair->key, previous.limit);
+        answer->by_previous = true;
     } else {
         fill_answer(answer, &verdict);
         answer->label = label_of(worker, policy, ptable, labels, pair->key, verdict.limit);
     }
     answer->charged = 0;
+    answer->changed = false;
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
 }
@@ -630,7 +647,7 @@ bool weir_decide_unrecorded(struct worker *worker, const struct pair *pairs, siz
     if (!all_pass_anyway(worker, pairs, count))
         return false;
     for (size_t i = 0; i < count; i++) {
-        struct answer one;
+        struct answer one = {0};
         weir_decide_peek(worker, &pairs[i], &one);
         count_pair(worker, &pairs[i], one.reason);
         one.pair = (int32_t)i;
@@ -671,7 +688,7 @@ static bool reserve_both(struct worker *worker, const struct pair *pair, int64_t
 }
 
 void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t timeout_ns,
-                         struct weir_reservation *reservation, struct answer *answer)
+                         struct answer *answer)
 {
     const struct policy *policy = pair->policy;
     const struct limit_labels *labels;
@@ -679,7 +696,8 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
     enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(pair));
     struct weir_verdict verdict = {0};
     bool by_previous = false;
-    *reservation = (struct weir_reservation){0};
+    struct weir_reservation *promise = &answer->promise;
+    *promise = (struct weir_reservation){0};
     if (policy->leases && mode != MODE_DISABLED) {
         reserve_leased(worker, pair, mode, timeout_ns, answer);
         return;
@@ -688,12 +706,13 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
         fill_disabled(answer);
     } else {
         if (has_previous_table(worker, policy, ptable))
-            (void)reserve_both(worker, pair, timeout_ns, reservation, &verdict, &by_previous);
+            (void)reserve_both(worker, pair, timeout_ns, promise, &verdict, &by_previous);
         else
             (void)weir_table_reserve_at(ptable->table, worker->now_ns, pair->key.bytes, pair->key.len,
-                                        pair->n, timeout_ns, reservation, &verdict);
+                                        pair->n, timeout_ns, promise, &verdict);
         fill_answer(answer, &verdict);
         answer->wait_ns = answer->allowed ? verdict.wait_ns : 0;
+        answer->by_previous = by_previous;
         answer->label = by_previous ? ask_label(worker, policy->previous->table, pair->key, verdict.limit)
                                     : label_of(worker, policy, ptable, labels, pair->key, verdict.limit);
         if (mode == MODE_SHADOW && !answer->allowed)

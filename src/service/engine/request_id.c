@@ -6,8 +6,9 @@
 #include "base/hash.h"
 #include "base/sat.h"
 #include "ledger/persist.h"
-#include "service/policies/freeze.h"
-#include "service/run.h"
+#include "service/engine/decide.h"
+#include "service/engine/engine.h"
+#include "service/shares.h"
 #include "table/verbs.h"
 
 /* A refusal has changed nothing: to decide it anew costs nobody anything, and to remember it costs a place.
@@ -16,75 +17,36 @@
 
 /* ---- questions ---- */
 
-/* One pair from word *at on. Behind a key stands a number, or the next word of the command. */
-static bool read_policy_pair(struct call *call, size_t *at, struct pair *pair, bool n_needed)
-{
-    pair->policy = weir_call_policy(call, *at);
-    if (!pair->policy || !weir_call_key(call, *at + 1))
-        return false;
-    pair->key = call->args[*at + 1];
-    pair->said = (struct slice){0};
-    pair->hash = call->found && *at == (size_t)call->command->policy_at ? call->hash : 0;
-    pair->patient = !call->last;
-    if (__builtin_expect(pair->policy->pools != NULL, 0))
-        weir_pair_map(pair);
-    if (call_frozen(call, pair->policy, pair->key))
-        return false;
-    pair->n = 1;
-    *at += 2;
-    if (!n_needed && (*at == call->count || weir_call_word(call, *at, "and") ||
-                      weir_call_word(call, *at, "id") || weir_call_word(call, *at, "timeout")))
-        return true;
-    if (!weir_call_units(call, *at, "n", 1, &pair->n))
-        return false;
-    *at += 1;
-    return true;
-}
-
-size_t weir_call_pairs(struct call *call, size_t *at, struct pair *pairs, size_t most, bool n_needed)
-{
-    size_t count = 0;
-    do {
-        if (count == most) {
-            weir_call_error(call, "ERR at most %zu pairs of policy and key can be decided together", most);
-            return 0;
-        }
-        *at += count > 0; /* AND */
-        if (!read_policy_pair(call, at, &pairs[count], n_needed))
-            return 0;
-        count++;
-    } while (weir_call_word(call, *at, "and"));
-    return count;
-}
-
 static uint64_t mix_fingerprint(uint64_t hash, uint64_t nonce, const void *bytes, size_t len)
 {
     struct hash_key key = {hash ^ len, nonce};
     return weir_hash(&key, bytes, len);
 }
 
-uint64_t weir_request_fingerprint(const struct call *call, const struct pair *pairs, size_t count,
-                                  int64_t first, int64_t second)
+/* Of the whole question, as it was said: what stands for words that were left out may have changed before it
+ * is asked again. */
+static uint64_t fingerprint_of(const struct worker *worker, const struct request *request)
 {
-    const struct ledger *ledger = &call->worker->service->ledger;
-    int64_t numbers[] = {first, second, (int64_t)count};
-    uint64_t hash = weir_ledger_question(ledger, call->command->name, strlen(call->command->name));
+    const char *verb = weir_verbs[request->verb].name;
+    int64_t numbers[] = {request->ttl_ms, request->timeout_ms, (int64_t)request->count};
+    uint64_t hash = weir_ledger_question(&worker->service->ledger, verb, strlen(verb));
     uint64_t nonce = hash; /* cannot be foreseen, and is the same after a start */
     hash = mix_fingerprint(hash, nonce, numbers, sizeof numbers);
-    for (size_t i = 0; i < count; i++) {
-        hash = mix_fingerprint(hash, nonce, pairs[i].policy->name, strlen(pairs[i].policy->name));
-        struct slice key = pair_said(&pairs[i]);
+    for (size_t i = 0; i < request->count; i++) {
+        const struct pair *pair = &request->pairs[i];
+        struct slice key = pair_said(pair);
+        hash = mix_fingerprint(hash, nonce, pair->policy->name, strlen(pair->policy->name));
         hash = mix_fingerprint(hash, nonce, key.bytes, key.len);
-        hash = mix_fingerprint(hash, nonce, &pairs[i].n, sizeof pairs[i].n);
+        hash = mix_fingerprint(hash, nonce, &pair->n, sizeof pair->n);
     }
     return hash;
 }
 
 /* ---- in and out ---- */
 
-static void leave_records(struct call *call, struct request_visit *visit)
+static void leave_records(struct worker *worker, struct request_visit *visit)
 {
-    struct ledger *ledger = &call->worker->service->ledger;
+    struct ledger *ledger = &worker->service->ledger;
     if (visit->has_reservation)
         weir_records_leave(ledger->reservations, &visit->reservation);
     if (visit->has_request)
@@ -93,50 +55,53 @@ static void leave_records(struct call *call, struct request_visit *visit)
 }
 
 /* Whose id it is and what about: both names with the NUL behind them, which no name contains. */
-static struct record_id request_record_id(const struct call *call, const struct policy *policy,
-                                          struct slice id)
+static struct record_id request_record_id(const struct worker *worker, const struct request *request)
 {
-    char scope[sizeof call->user->name + sizeof policy->name];
-    size_t user = strlen(call->user->name) + 1, len = strlen(policy->name) + 1;
-    memcpy(scope, call->user->name, user);
+    const struct policy *policy = request->pairs[0].policy;
+    char scope[sizeof request->user->name + sizeof policy->name];
+    size_t user = strlen(request->user->name) + 1, len = strlen(policy->name) + 1;
+    memcpy(scope, request->user->name, user);
     memcpy(scope + user, policy->name, len);
-    return weir_ledger_request(&call->worker->service->ledger, scope, user + len, id.bytes, id.len);
+    return weir_ledger_request(&worker->service->ledger, scope, user + len, request->id.bytes,
+                               request->id.len);
 }
 
 /* A record that was entered: may this user have it, if it is new? */
-static bool may_have(const struct call *call, const struct record_visit *visit, enum share_store store)
+static bool may_have(const struct worker *worker, const struct request *request,
+                     const struct record_visit *visit, enum share_store store)
 {
-    struct call_admission_hook own = weir_call_admission_hook(call, store);
+    struct share_hook own = weir_share_hook(worker, request->user, store);
     return visit->record && (visit->found || own.hook.may_admit(&own.hook));
 }
 
 /* A new record that will be kept. */
-static void count_ledger_record(const struct call *call, const struct records *records,
-                                const struct record_visit *visit, enum share_store store)
+static void count_ledger_record(const struct worker *worker, const struct request *request,
+                                const struct records *records, const struct record_visit *visit,
+                                enum share_store store)
 {
-    struct call_admission_hook own = weir_call_admission_hook(call, store);
+    struct share_hook own = weir_share_hook(worker, request->user, store);
     if (!visit->found && visit->record->expires_ns != 0)
         own.hook.admitted(&own.hook, weir_records_place(records, visit->record));
 }
 
 /* false: there is no room for it. */
-static bool enter_request(struct call *call, const struct policy *policy, struct slice id,
-                          struct request_visit *visit)
+static bool enter_request(struct worker *worker, const struct request *request, struct request_visit *visit)
 {
-    struct record_id name = request_record_id(call, policy, id);
-    weir_records_enter(call->worker->service->ledger.requests, &name, call->worker->now_ns, &visit->request);
+    struct record_id name = request_record_id(worker, request);
+    weir_records_enter(worker->service->ledger.requests, &name, worker->now_ns, &visit->request);
     visit->has_request = true;
-    return may_have(call, &visit->request, SHARE_REQUESTS);
+    return may_have(worker, request, &visit->request, SHARE_REQUESTS);
 }
 
-static bool enter_reservation(struct call *call, uint64_t number, struct request_visit *visit)
+static bool enter_reservation(struct worker *worker, const struct request *request, uint64_t number,
+                              struct request_visit *visit)
 {
-    struct ledger *ledger = &call->worker->service->ledger;
+    struct ledger *ledger = &worker->service->ledger;
     struct record_id name = weir_ledger_reservation(ledger, number);
-    weir_records_enter(ledger->reservations, &name, call->worker->now_ns, &visit->reservation);
+    weir_records_enter(ledger->reservations, &name, worker->now_ns, &visit->reservation);
     visit->has_reservation = true;
     visit->reservation.looked = visit->reservation.found; /* an earlier run has drawn the same lot */
-    return !visit->reservation.found && may_have(call, &visit->reservation, SHARE_RESERVATIONS);
+    return !visit->reservation.found && may_have(worker, request, &visit->reservation, SHARE_RESERVATIONS);
 }
 
 static void list_table_key(const struct policy_table *ptable, struct slice key)
@@ -147,50 +112,51 @@ static void list_table_key(const struct policy_table *ptable, struct slice key)
 
 /* The first one's thread may not have appended what it has charged, and may be killed before it does. Its
  * record is appended again behind that, never before: see weir_records_leave. */
-static void list_charges(const struct pair *pairs, size_t count)
+static void list_charges(const struct request *request)
 {
-    for (size_t i = 0; i < count; i++) {
-        list_table_key(weir_policy_find_table(pairs[i].policy, pairs[i].key, NULL), pairs[i].key);
-        list_table_key(pairs[i].policy->previous, pairs[i].key);
-        list_table_key(pairs[i].policy->candidate_table, pairs[i].key);
+    for (size_t i = 0; i < request->count; i++) {
+        const struct pair *pair = &request->pairs[i];
+        list_table_key(weir_policy_find_table(pair->policy, pair->key, NULL), pair->key);
+        list_table_key(pair->policy->previous, pair->key);
+        list_table_key(pair->policy->candidate_table, pair->key);
     }
 }
 
-static enum request_seen recall_verdict(struct call *call, const struct pair *pairs, size_t count,
-                                        struct slice id, struct request_visit *visit)
+static enum request_seen recall_verdict(struct worker *worker, const struct request *request,
+                                        struct request_visit *visit, struct answer *answer)
 {
-    const struct ledger_request *request = visit_request(&visit->request);
-    bool same = request->fingerprint == visit->fingerprint;
+    const struct ledger_request *record = visit_request(&visit->request);
+    bool same = record->fingerprint == visit->fingerprint;
     char shown[72];
-    visit->verdict = request->verdict;
+    visit->verdict = record->verdict;
     visit->request.looked = !same;
-    if (same) /* the answer waits for what it repeats as if it had changed it */
-        list_charges(pairs, count);
-    leave_records(call, visit);
+    if (same)
+        list_charges(request);
+    leave_records(worker, visit);
     if (same)
         return REQUEST_AGAIN;
-    weir_call_error(call,
-                    "ERR the id '%s' belongs to another question; every question needs an id of its own",
-                    weir_shown(id, shown));
+    (void)weir_engine_fail(worker, answer, ENGINE_WRONG,
+                           "the id '%s' belongs to another question; every question needs an id of its own",
+                           weir_shown(request->id, shown));
     return REQUEST_OTHER;
 }
 
-enum request_seen weir_request_begin(struct call *call, const struct pair *pairs, size_t count,
-                                     struct slice id, uint64_t fingerprint, uint64_t reservation,
-                                     struct request_visit *visit)
+enum request_seen weir_request_begin(struct worker *worker, const struct request *request,
+                                     uint64_t reservation, struct request_visit *visit, struct answer *answer)
 {
-    const struct policy *policy = pairs[0].policy;
-    *visit = (struct request_visit){.fingerprint = fingerprint,
-                                    .expires_ns = sat_add(call->worker->now_ns, policy->settings.ids_ns),
-                                    .refused_expires_ns = sat_add(call->worker->now_ns, REFUSED_NS)};
-    bool room = !id.bytes || enter_request(call, policy, id, visit);
+    int64_t now_ns = worker->now_ns;
+    *visit = (struct request_visit){.fingerprint = fingerprint_of(worker, request),
+                                    .expires_ns = sat_add(now_ns, request->pairs[0].policy->settings.ids_ns),
+                                    .refused_expires_ns = sat_add(now_ns, REFUSED_NS),
+                                    .number = reservation};
+    bool room = !request->id.bytes || enter_request(worker, request, visit);
     if (visit->request.found)
-        return recall_verdict(call, pairs, count, id, visit);
+        return recall_verdict(worker, request, visit, answer);
     if (room && reservation != 0)
-        room = enter_reservation(call, reservation, visit);
+        room = enter_reservation(worker, request, reservation, visit);
     if (room)
         return REQUEST_NEW;
-    leave_records(call, visit);
+    leave_records(worker, visit);
     return REQUEST_NO_ROOM;
 }
 
@@ -201,28 +167,29 @@ static void write_verdict(struct request_visit *visit, const struct ledger_verdi
         verdict->allowed ? visit->expires_ns : min64(visit->expires_ns, visit->refused_expires_ns);
 }
 
-void weir_request_flush(struct call *call)
+void weir_request_flush(struct worker *worker)
 {
-    weir_records_flush(call->worker->service->ledger.requests);
+    weir_records_flush(worker->service->ledger.requests);
 }
 
-void weir_request_foresee(struct call *call, struct request_visit *visit,
+void weir_request_foresee(struct worker *worker, struct request_visit *visit,
                           const struct ledger_verdict *verdict)
 {
     write_verdict(visit, verdict);
-    weir_records_append(call->worker->service->ledger.requests, &visit->request);
+    weir_records_append(worker->service->ledger.requests, &visit->request);
 }
 
-void weir_request_end(struct call *call, struct request_visit *visit, const struct ledger_verdict *verdict)
+void weir_request_end(struct worker *worker, const struct request *request, struct request_visit *visit,
+                      const struct ledger_verdict *verdict)
 {
+    const struct ledger *ledger = &worker->service->ledger;
     if (visit->has_request && verdict)
         write_verdict(visit, verdict);
-    const struct ledger *ledger = &call->worker->service->ledger;
     if (visit->has_request)
-        count_ledger_record(call, ledger->requests, &visit->request, SHARE_REQUESTS);
+        count_ledger_record(worker, request, ledger->requests, &visit->request, SHARE_REQUESTS);
     if (visit->has_reservation)
-        count_ledger_record(call, ledger->reservations, &visit->reservation, SHARE_RESERVATIONS);
-    leave_records(call, visit);
+        count_ledger_record(worker, request, ledger->reservations, &visit->reservation, SHARE_RESERVATIONS);
+    leave_records(worker, visit);
 }
 
 /* ---- verdicts ---- */
@@ -231,9 +198,10 @@ struct ledger_verdict weir_verdict_of(const struct answer *answer)
 {
     return (struct ledger_verdict){
         .remaining = answer->remaining,
-        .retry_after_ms = weir_ms_up(answer->retry_after_ns),
-        .reset_after_ms = weir_ms_up(answer->reset_after_ns),
-        .due_in_ms = (int32_t)min64(weir_ms_up(answer->wait_ns), INT32_MAX),
+        .retry_after_ms = ms_up(answer->retry_after_ns),
+        .reset_after_ms = ms_up(answer->reset_after_ns),
+        .reservation = answer->reservation,
+        .due_in_ms = (int32_t)min64(ms_up(answer->wait_ns), INT32_MAX),
         .allowed = answer->allowed,
         .reason = (int8_t)answer->reason,
         .limit = (int8_t)answer->limit,
@@ -247,8 +215,9 @@ static int64_t ns_of(int64_t time_ms)
 }
 
 void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *verdict,
-                         const struct pair *pairs, size_t count, struct answer *answer)
+                         const struct request *request, struct answer *answer)
 {
+    size_t count = request->count;
     size_t pair = verdict->pair >= 0 && (size_t)verdict->pair < count ? (size_t)verdict->pair : 0;
     *answer = (struct answer){
         .allowed = verdict->allowed != 0,
@@ -257,19 +226,21 @@ void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *ver
         .retry_after_ns = ns_of(verdict->retry_after_ms),
         .reset_after_ns = ns_of(verdict->reset_after_ms),
         .wait_ns = ns_of(verdict->due_in_ms),
+        .reservation = verdict->reservation,
         .limit = verdict->limit,
         .pair = (int32_t)pair,
-        .policy = count > 1 ? pairs[pair].policy->name : NULL,
-        .label = weir_decide_label(worker, &pairs[pair], verdict->limit),
+        .policy = count > 1 ? request->pairs[pair].policy->name : NULL,
+        .label = weir_decide_label(worker, &request->pairs[pair], verdict->limit),
     };
 }
 
-void weir_request_refuse(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
+void weir_request_refuse(struct worker *worker, const struct request *request, struct answer *answer)
 {
+    const struct pair *pair = &request->pairs[0];
     *answer = (struct answer){.reason = ANSWER_FULL,
                               .retry_after_ns = WEIR_SEC,
-                              .policy = count > 1 ? pairs[0].policy->name : NULL,
-                              .label = weir_decide_label(worker, &pairs[0], 0)};
+                              .policy = request->count > 1 ? pair->policy->name : NULL,
+                              .label = weir_decide_label(worker, pair, 0)};
     count_up(&worker->refused, 1);
-    count_up(&pairs[0].policy->counters->counts[worker->number].refused, 1);
+    count_up(&pair->policy->counters->counts[worker->number].refused, 1);
 }

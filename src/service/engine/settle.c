@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * WEIR.COMMIT and WEIR.CANCEL. All of it happens inside of the reservation's record, so of any number who
+ * Reservations: units that are taken now, and settled when it is known how many were used.
+ *
+ * Room in the ledger is made first, then the units are charged, then the reservation is written, all of it
+ * inside of its record: nobody can settle what is not charged. A reservation is settled once. At the end of
+ * its TTL, which begins when it is due, nothing comes back: nobody knows what was used.
+ *
+ * Settling, too, happens inside of the reservation's record, so of any number who
  * settle it at once one does, and those who said the same get the same answer.
  *
  * What is said to be given back was handed back to the policy table; what that gains is up to the law of the
@@ -21,26 +27,100 @@
 
 #include "base/sat.h"
 #include "ledger/persist.h"
+#include "service/engine/decide.h"
+#include "service/engine/engine.h"
 #include "service/leases/leased.h"
 #include "service/policies/freeze.h"
-#include "service/run.h"
 #include "table/verbs.h"
 
-struct settle_request {
-    bool cancel;
-    size_t count; /* of numbers; 0: all of it */
-    int64_t used[LEDGER_PAIRS];
-};
+/* ---- writing ---- */
+
+static struct ledger_pair ledger_pair_of(const struct policy_table *ptable, const struct pair *pair)
+{
+    return (struct ledger_pair){.ptable = ptable->serial,
+                                .hash = table_hash(ptable->table, pair->key.bytes, pair->key.len),
+                                .n = pair->n};
+}
+
+/* Only where the limits are enforced may an overrun be refused, too. */
+static void write_pair(const struct worker *worker, const struct pair *pair, bool charged, size_t i,
+                       struct ledger_reservation *entry)
+{
+    entry->pair[i] = ledger_pair_of(weir_policy_find_table(pair->policy, pair->key, NULL), pair);
+    if (charged)
+        entry->charged |= (uint8_t)(1u << i);
+    if (charged && pair->policy->settings.overrun == OVERRUN_REFUSE &&
+        weir_policy_mode(worker, pair->policy, pair_said(pair)) == MODE_ENFORCE)
+        entry->strict |= (uint8_t)(1u << i);
+}
+
+/* Nothing is lost if there is no room: that policy table then counts what was reserved. */
+static void write_also(const struct pair *pair, const struct policy_table *ptable, size_t i,
+                       struct ledger_reservation *entry)
+{
+    size_t at = entry->pairs + entry->also;
+    if (at == LEDGER_PAIRS)
+        return;
+    entry->pair[at] = ledger_pair_of(ptable, pair);
+    entry->of[at] = (uint8_t)i;
+    entry->also++;
+}
+
+/* The limits of before a change, which had to agree, and a candidate. */
+static void write_others(const struct worker *worker, const struct pair *pair, const struct answer *answer,
+                         size_t i, struct ledger_reservation *entry)
+{
+    const struct policy *policy = pair->policy;
+    if ((answer->charged >> i & 1) != 0 && worker->now_ns < policy_previous_ends(policy) &&
+        weir_policy_find_table(policy, pair->key, NULL) == policy->main)
+        write_also(pair, policy->previous, i, entry);
+    if ((answer->candidate_charged >> i & 1) != 0)
+        write_also(pair, policy->candidate_table, i, entry);
+}
+
+/* What is left to wait for. Of units of a fleet: until when they may come back. */
+static struct weir_reservation promise_of(const struct worker *worker, const struct answer *answer)
+{
+    struct weir_reservation promise = answer->promise;
+    if ((answer->charged & 1) == 0 || promise.due_ns <= worker->now_ns)
+        promise.n = 0;
+    if (answer->ends_ns > 0)
+        promise.due_ns = answer->ends_ns;
+    return promise;
+}
+
+/* The id of a request is remembered at least as long as what it has reserved. */
+void weir_reservation_write(const struct worker *worker, const struct request *request,
+                            struct request_visit *visit, struct answer *answer)
+{
+    struct record *record = visit->reservation.record;
+    struct ledger_reservation *entry = record_bytes(record);
+    const char *owner = request->user->name;
+    int64_t ttl_ms = request->ttl_ms < 0 ? request->pairs[0].policy->settings.ttl_ms : request->ttl_ms;
+    *entry = (struct ledger_reservation){
+        .number = visit->number, .promise = promise_of(worker, answer), .pairs = (uint32_t)request->count};
+    entry->owner = weir_ledger_owner(&worker->service->ledger, owner, strlen(owner));
+    for (size_t i = 0; i < request->count; i++)
+        write_pair(worker, &request->pairs[i], (answer->charged >> i & 1) != 0, i, entry);
+    for (size_t i = 0; i < request->count; i++)
+        write_others(worker, &request->pairs[i], answer, i, entry);
+    record->expires_ns = sat_add(sat_add(worker->now_ns, answer->wait_ns), ttl_ms * WEIR_MS);
+    visit->expires_ns = max64(visit->expires_ns, record->expires_ns);
+    answer->reservation = visit->number;
+}
+
+/* ---- settling ---- */
 
 /* The question as it is compared with a later one: whoever says nothing says the numbers that were reserved.
  */
-static uint64_t settle_hash(const struct ledger *ledger, const struct settle_request *ask,
+static uint64_t settle_hash(const struct worker *worker, const struct request *request,
                             const struct ledger_reservation *entry)
 {
-    int64_t words[1 + LEDGER_PAIRS] = {ask->cancel};
-    for (size_t i = 0; i < entry->pairs && !ask->cancel; i++)
-        words[1 + i] = ask->count > 0 ? ask->used[i] : entry->pair[i].n;
-    return weir_ledger_question(ledger, words, sizeof words);
+    bool cancel = request->verb == ENGINE_CANCEL;
+    int64_t words[1 + LEDGER_PAIRS] = {cancel};
+    for (size_t i = 0; i < entry->pairs && !cancel; i++)
+        words[1 + i] = request->used_count > 0 ? request->used[i] : entry->pair[i].n;
+    return weir_ledger_question(&worker->service->ledger, words, sizeof words);
 }
 
 static bool has_policy_table(const struct policy *policy, uint64_t serial)
@@ -67,17 +147,17 @@ struct key_overrun {
     int64_t reserved, used, over;
 };
 
-static struct key_overrun sum_overruns(const struct settle_request *ask,
-                                       const struct ledger_reservation *entry, const struct ledger_pair *of)
+static struct key_overrun sum_overruns(const struct request *request, const struct ledger_reservation *entry,
+                                       const struct ledger_pair *of)
 {
     struct key_overrun sum = {0};
-    for (size_t i = 0; i < ask->count; i++) {
+    for (size_t i = 0; i < request->used_count; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
         if (pair->ptable != of->ptable || pair->hash != of->hash || (entry->charged >> i & 1) == 0)
             continue;
         sum.reserved = sat_add(sum.reserved, pair->n);
-        sum.used = sat_add(sum.used, ask->used[i]);
-        sum.over = sat_add(sum.over, max64(ask->used[i] - pair->n, 0));
+        sum.used = sat_add(sum.used, request->used[i]);
+        sum.over = sat_add(sum.over, max64(request->used[i] - pair->n, 0));
     }
     return sum;
 }
@@ -85,63 +165,57 @@ static struct key_overrun sum_overruns(const struct settle_request *ask,
 /* An overrun is a debt of the key. As much as the limits let pass at once is what a take may cost, too; a
  * user without the class adjust must not charge a key with more, and not either by many small reservations
  * each of which is overrun, or by many pairs of one. */
-static bool may_overrun(struct call *call, const struct ledger_pair *pair, const struct key_overrun *sum)
+static bool may_overrun(struct worker *worker, const struct request *request, const struct ledger_pair *pair,
+                        const struct key_overrun *sum, struct answer *answer)
 {
     struct weir_verdict verdict = {0};
-    struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
-    struct pair of = {.policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable),
-                      .hash = pair->hash,
-                      .n = sum->used};
-    if (sum->over == 0 || !ptable || weir_user_may(call->user, MAY_ADJUST))
+    struct policy_table *ptable = weir_snapshot_policy_table(worker->snapshot, pair->ptable);
+    struct pair of = {
+        .policy = weir_snapshot_leases(worker->snapshot, pair->ptable), .hash = pair->hash, .n = sum->used};
+    if (sum->over == 0 || !ptable || weir_user_may(request->user, MAY_ADJUST))
         return true;
     if (of.policy)
-        (void)weir_leased_peek(call->worker, &of, &verdict);
+        (void)weir_leased_peek(worker, &of, &verdict);
     else
-        (void)weir_table_peek_by_hash(ptable->table, call->worker->now_ns, pair->hash, sum->used, &verdict);
-    if (verdict.reason != WEIR_NEVER &&
-        (of.policy ||
-         sum->over <= weir_table_chargeable_by_hash(ptable->table, call->worker->now_ns, pair->hash)))
+        (void)weir_table_peek_by_hash(ptable->table, worker->now_ns, pair->hash, sum->used, &verdict);
+    const char *policy = policy_name(worker->snapshot, pair->ptable);
+    if (verdict.reason == WEIR_NEVER)
+        return weir_engine_fail(worker, answer, ENGINE_NO_RIGHTS,
+                                "%" PRId64 " is more than policy '%s' lets pass at once: to charge that much "
+                                "beyond the %" PRId64 " reserved needs the class adjust",
+                                sum->used, policy, sum->reserved);
+    if (of.policy || sum->over <= weir_table_chargeable_by_hash(ptable->table, worker->now_ns, pair->hash))
         return true;
-    if (verdict.reason != WEIR_NEVER)
-        weir_call_error(call,
-                        "NOPERM the key would owe more than policy '%s' lets pass at once: to charge %" PRId64
-                        " beyond the %" PRId64 " reserved needs the class adjust",
-                        policy_name(call->worker->snapshot, pair->ptable), sum->over, sum->reserved);
-    else
-        weir_call_error(call,
-                        "NOPERM %" PRId64
-                        " is more than policy '%s' lets pass at once: to charge that much beyond "
-                        "the %" PRId64 " reserved needs the class adjust",
-                        sum->used, policy_name(call->worker->snapshot, pair->ptable), sum->reserved);
-    return false;
+    return weir_engine_fail(worker, answer, ENGINE_NO_RIGHTS,
+                            "the key would owe more than policy '%s' lets pass at once: to charge %" PRId64
+                            " beyond the %" PRId64 " reserved needs the class adjust",
+                            policy, sum->over, sum->reserved);
 }
 
-/* May all of it be committed? Else answers why not. */
-static bool check_commit(struct call *call, const struct settle_request *ask,
-                         const struct ledger_reservation *entry)
+/* May all of it be committed? Else says why not. */
+static bool check_commit(struct worker *worker, const struct request *request,
+                         const struct ledger_reservation *entry, struct answer *answer)
 {
-    const struct snapshot *snapshot = call->worker->snapshot;
-    if (ask->count > 0 && ask->count != entry->pairs) {
-        weir_call_error(call,
-                        "ERR this reservation has %u pair%s and there %s %zu number%s; give one for each, or "
-                        "none to commit all of it",
-                        entry->pairs, entry->pairs == 1 ? "" : "s", ask->count == 1 ? "is" : "are",
-                        ask->count, ask->count == 1 ? "" : "s");
-        return false;
-    }
-    for (size_t i = 0; i < ask->count; i++) {
+    size_t count = request->used_count;
+    if (count > 0 && count != entry->pairs)
+        return weir_engine_fail(
+            worker, answer, ENGINE_WRONG,
+            "this reservation has %u pair%s and there %s %zu number%s; give one for each, or "
+            "none to commit all of it",
+            entry->pairs, entry->pairs == 1 ? "" : "s", count == 1 ? "is" : "are", count,
+            count == 1 ? "" : "s");
+    for (size_t i = 0; i < count; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        struct key_overrun sum = sum_overruns(ask, entry, pair);
-        if ((entry->charged >> i & 1) != 0 && !may_overrun(call, pair, &sum))
+        struct key_overrun sum = sum_overruns(request, entry, pair);
+        if ((entry->charged >> i & 1) != 0 && !may_overrun(worker, request, pair, &sum, answer))
             return false;
-        if (ask->used[i] <= pair->n || (entry->strict >> i & 1) == 0 ||
-            !weir_snapshot_policy_table(snapshot, pair->ptable))
-            continue;
-        weir_call_error(call,
-                        "ERR %" PRId64 " is more than the %" PRId64 " reserved, and policy '%s' refuses "
-                        "overruns (reserve: {overrun: debt} charges them)",
-                        ask->used[i], pair->n, policy_name(snapshot, pair->ptable));
-        return false;
+        if (request->used[i] > pair->n && (entry->strict >> i & 1) != 0 &&
+            weir_snapshot_policy_table(worker->snapshot, pair->ptable))
+            return weir_engine_fail(worker, answer, ENGINE_WRONG,
+                                    "%" PRId64 " is more than the %" PRId64
+                                    " reserved, and policy '%s' refuses "
+                                    "overruns (reserve: {overrun: debt} charges them)",
+                                    request->used[i], pair->n, policy_name(worker->snapshot, pair->ptable));
     }
     return true;
 }
@@ -152,53 +226,53 @@ static bool is_promised(const struct ledger_reservation *entry, int64_t now_ns)
 }
 
 /* Units of a fleet go back where they came from, as long as they may be spent. */
-static void give_back(const struct call *call, struct weir_table *table,
+static void give_back(const struct worker *worker, struct weir_table *table,
                       const struct ledger_reservation *entry, const struct ledger_pair *pair, int64_t n)
 {
-    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable);
+    struct policy *policy = weir_snapshot_leases(worker->snapshot, pair->ptable);
     struct pair of = {.policy = policy, .hash = pair->hash, .n = n};
     if (policy)
-        weir_leased_return(call->worker, &of, entry->promise.due_ns);
+        weir_leased_return(worker, &of, entry->promise.due_ns);
     else
-        weir_table_give_by_hash(table, call->worker->now_ns, pair->hash, n);
+        weir_table_give_by_hash(table, worker->now_ns, pair->hash, n);
 }
 
-static bool charge_more(const struct call *call, struct weir_table *table, const struct ledger_pair *pair,
+static bool charge_more(const struct worker *worker, struct weir_table *table, const struct ledger_pair *pair,
                         int64_t n)
 {
-    struct policy *policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable);
+    struct policy *policy = weir_snapshot_leases(worker->snapshot, pair->ptable);
     struct pair of = {.policy = policy, .hash = pair->hash, .n = n};
-    return policy ? weir_leased_charge(call->worker, &of)
-                  : weir_table_charge_by_hash(table, call->worker->now_ns, pair->hash, n);
+    return policy ? weir_leased_charge(worker, &of)
+                  : weir_table_charge_by_hash(table, worker->now_ns, pair->hash, n);
 }
 
 /* Of a pair that was charged and is still counted somewhere: how much of it stays charged. */
-static int64_t commit_pair(const struct call *call, struct weir_table *table,
+static int64_t commit_pair(const struct worker *worker, struct weir_table *table,
                            const struct ledger_reservation *entry, const struct ledger_pair *pair,
                            int64_t used, struct ledger_settled *settled)
 {
-    int64_t now_ns = call->worker->now_ns, charged = pair->n;
+    int64_t now_ns = worker->now_ns, charged = pair->n;
     if (used < pair->n && !is_promised(entry, now_ns)) {
-        give_back(call, table, entry, pair, pair->n - used);
+        give_back(worker, table, entry, pair, pair->n - used);
         settled->given_back = sat_add(settled->given_back, pair->n - used);
         charged = used;
-    } else if (used > pair->n && charge_more(call, table, pair, used - pair->n)) {
+    } else if (used > pair->n && charge_more(worker, table, pair, used - pair->n)) {
         charged = used;
     }
     settled->charged = sat_add(settled->charged, charged);
     return charged;
 }
 
-static int64_t cancel_pair(const struct call *call, struct weir_table *table,
+static int64_t cancel_pair(const struct worker *worker, struct weir_table *table,
                            struct ledger_reservation *entry, const struct ledger_pair *pair,
                            struct ledger_settled *settled)
 {
-    int64_t now_ns = call->worker->now_ns;
+    int64_t now_ns = worker->now_ns;
     bool off = true;
     if (is_promised(entry, now_ns))
         off = weir_table_cancel_by_hash(table, now_ns, pair->hash, &entry->promise);
     else
-        give_back(call, table, entry, pair, pair->n);
+        give_back(worker, table, entry, pair, pair->n);
     if (!off)
         return pair->n;
     settled->given_back = sat_add(settled->given_back, pair->n);
@@ -206,13 +280,13 @@ static int64_t cancel_pair(const struct call *call, struct weir_table *table,
 }
 
 /* The other policy tables that count pair `i` follow. They tell nobody. */
-static void settle_others(const struct call *call, const struct ledger_reservation *entry, size_t i,
+static void settle_others(const struct worker *worker, const struct ledger_reservation *entry, size_t i,
                           int64_t charged)
 {
-    int64_t now_ns = call->worker->now_ns;
+    int64_t now_ns = worker->now_ns;
     for (size_t k = 0; k < entry->also; k++) {
         const struct ledger_pair *pair = &entry->pair[entry->pairs + k];
-        struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
+        struct policy_table *ptable = weir_snapshot_policy_table(worker->snapshot, pair->ptable);
         if (!ptable || entry->of[entry->pairs + k] != i)
             continue;
         if (charged < pair->n)
@@ -222,232 +296,198 @@ static void settle_others(const struct call *call, const struct ledger_reservati
     }
 }
 
-static int64_t pair_remaining(const struct call *call, const struct ledger_pair *pair)
+static int64_t pair_remaining(const struct worker *worker, const struct ledger_pair *pair)
 {
     struct weir_verdict verdict = {0};
-    struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
+    struct policy_table *ptable = weir_snapshot_policy_table(worker->snapshot, pair->ptable);
     struct pair of = {
-        .policy = weir_snapshot_leases(call->worker->snapshot, pair->ptable), .hash = pair->hash, .n = 1};
+        .policy = weir_snapshot_leases(worker->snapshot, pair->ptable), .hash = pair->hash, .n = 1};
     if (of.policy)
-        (void)weir_leased_peek(call->worker, &of, &verdict);
+        (void)weir_leased_peek(worker, &of, &verdict);
     else if (ptable)
-        (void)weir_table_peek_by_hash(ptable->table, call->worker->now_ns, pair->hash, 1, &verdict);
+        (void)weir_table_peek_by_hash(ptable->table, worker->now_ns, pair->hash, 1, &verdict);
     return verdict.remaining;
 }
 
-static int64_t asked_of(const struct settle_request *ask, const struct ledger_pair *pair, size_t i)
+static int64_t asked_of(const struct request *request, const struct ledger_pair *pair, size_t i)
 {
-    return ask->cancel ? 0 : ask->count > 0 ? ask->used[i] : pair->n;
+    return request->verb == ENGINE_CANCEL ? 0 : request->used_count > 0 ? request->used[i] : pair->n;
 }
 
 /* The pairs of which something comes back, or the others. */
-static void settle_some(const struct call *call, const struct settle_request *ask,
+static void settle_some(const struct worker *worker, const struct request *request,
                         struct ledger_reservation *entry, bool come_back, struct ledger_settled *settled)
 {
     for (size_t i = 0; i < entry->pairs; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
-        int64_t used = asked_of(ask, pair, i);
+        struct policy_table *ptable = weir_snapshot_policy_table(worker->snapshot, pair->ptable);
+        int64_t used = asked_of(request, pair, i);
         if ((used < pair->n) != come_back)
             continue;
         if (ptable && (entry->charged >> i & 1) != 0)
-            used = ask->cancel ? cancel_pair(call, ptable->table, entry, pair, settled)
-                               : commit_pair(call, ptable->table, entry, pair, used, settled);
-        settle_others(call, entry, i, used);
+            used = request->verb == ENGINE_CANCEL
+                       ? cancel_pair(worker, ptable->table, entry, pair, settled)
+                       : commit_pair(worker, ptable->table, entry, pair, used, settled);
+        settle_others(worker, entry, i, used);
     }
 }
 
 /* What is true if we are killed before anything was given back. false: nothing is. */
-static bool foresee_settlement(const struct settle_request *ask, const struct ledger_reservation *entry,
+static bool foresee_settlement(const struct request *request, const struct ledger_reservation *entry,
                                struct ledger_settled *settled)
 {
     bool come_back = false;
     for (size_t i = 0; i < entry->pairs; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        if (asked_of(ask, pair, i) >= pair->n)
+        if (asked_of(request, pair, i) >= pair->n)
             continue;
         come_back = true;
-        if (!ask->cancel && (entry->charged >> i & 1) != 0)
+        if (request->verb == ENGINE_COMMIT && (entry->charged >> i & 1) != 0)
             settled->charged = sat_add(settled->charged, pair->n);
     }
     return come_back;
 }
 
-static void settle_pairs(const struct call *call, const struct settle_request *ask,
+static void settle_pairs(const struct worker *worker, const struct request *request,
                          const struct record_visit *visit)
 {
-    struct ledger *ledger = &call->worker->service->ledger;
     struct ledger_reservation *entry = visit_reservation(visit);
-    struct ledger_settled settled = {.question = settle_hash(ledger, ask, entry)};
-    settle_some(call, ask, entry, false, &settled);
+    struct ledger_settled settled = {.question = settle_hash(worker, request, entry)};
+    settle_some(worker, request, entry, false, &settled);
     struct ledger_settled foreseen = settled;
-    if (foresee_settlement(ask, entry, &foreseen)) {
+    if (foresee_settlement(request, entry, &foreseen)) {
         entry->settled = foreseen;
-        weir_records_append(ledger->reservations, visit);
-        settle_some(call, ask, entry, true, &settled);
+        weir_records_append(worker->service->ledger.reservations, visit);
+        settle_some(worker, request, entry, true, &settled);
     }
-    settled.remaining = pair_remaining(call, &entry->pair[0]);
+    settled.remaining = pair_remaining(worker, &entry->pair[0]);
     entry->settled = settled;
 }
 
-static void tell_settled(struct call *call, const struct settle_request *ask,
-                         const struct ledger_settled *settled)
+static void answer_settled(struct answer *answer, const struct ledger_settled *settled)
 {
-    weir_reply_map(&call->reply, ask->cancel ? 2 : 3);
-    if (!ask->cancel) {
-        weir_reply_text(&call->reply, "charged");
-        weir_reply_integer(&call->reply, settled->charged);
-    }
-    weir_reply_text(&call->reply, "given_back");
-    weir_reply_integer(&call->reply, settled->given_back);
-    weir_reply_text(&call->reply, "remaining");
-    weir_reply_integer(&call->reply, settled->remaining);
+    answer->allowed = true;
+    answer->settled_charged = settled->charged;
+    answer->settled_given_back = settled->given_back;
+    answer->settled_remaining = settled->remaining;
 }
 
-/* What is no id at all: often it is the ID of the request. */
-static void refuse_name(struct call *call)
+/* What the ledger does not have, as far as that can still be told. */
+static bool refuse_gone(struct worker *worker, const struct request *request, uint64_t number,
+                        struct answer *answer)
 {
     char shown[72];
-    weir_call_error(
-        call,
-        "ERR no reservation '%s': it is named by the id that WEIR.RESERVE answered, such as 5f3a-1 "
-        "(not by the ID of the request)",
-        weir_shown(call->args[1], shown));
-}
-
-/* One that the ledger does not have, as far as that can still be told. */
-static void refuse_gone(struct call *call, uint64_t number)
-{
-    char shown[72];
-    const struct ledger *ledger = &call->worker->service->ledger;
+    const struct ledger *ledger = &worker->service->ledger;
     uint64_t last = atomic_load_explicit(&ledger->number, memory_order_relaxed);
     bool made = weir_ledger_is_ours(ledger, number) || number >> 32 != last >> 32;
-    weir_call_error(call, "ERR no reservation '%s'%s", weir_shown(call->args[1], shown),
-                    made ? " any more: its time is over and its units stay spent, or it was settled long ago"
-                         : ": it was never made");
+    return weir_engine_fail(worker, answer, ENGINE_WRONG, "no reservation '%s'%s",
+                            weir_shown(request->reservation, shown),
+                            made ? " any more: its time is over and its units stay spent, or it was settled "
+                                   "long ago"
+                                 : ": it was never made");
 }
 
-static void refuse_settled(struct call *call)
+static bool is_his(const struct worker *worker, const struct user *user,
+                   const struct ledger_reservation *entry)
 {
-    char shown[72];
-    weir_call_error(call, "ERR reservation '%s' was settled already, in another way; nothing was changed",
-                    weir_shown(call->args[1], shown));
-}
-
-static void refuse_distrusted(struct call *call)
-{
-    char shown[72];
-    weir_call_error(call,
-                    "ERR reservation '%s' cannot be settled any more: the server has lost data, perhaps what "
-                    "it had charged; its units stay spent",
-                    weir_shown(call->args[1], shown));
-}
-
-static bool is_his(const struct call *call, const struct ledger_reservation *entry)
-{
-    const char *name = call->user->name;
-    return (call->user->may & MAY_ADMIN) != 0 ||
-           entry->owner == weir_ledger_owner(&call->worker->service->ledger, name, strlen(name));
+    return (user->may & MAY_ADMIN) != 0 ||
+           entry->owner == weir_ledger_owner(&worker->service->ledger, user->name, strlen(user->name));
 }
 
 /* What was charged and given back may be in nobody's log yet: neither the thread that reserved nor the one
  * that settled may have appended it. Before the record, which is listed when it is left. */
-static void list_keys(const struct call *call, const struct ledger_reservation *entry)
+static void list_keys(const struct worker *worker, const struct ledger_reservation *entry)
 {
     for (size_t i = 0; i < entry->pairs + entry->also; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        struct policy_table *ptable = weir_snapshot_policy_table(call->worker->snapshot, pair->ptable);
+        struct policy_table *ptable = weir_snapshot_policy_table(worker->snapshot, pair->ptable);
         if (ptable)
             weir_table_mark_dirty(ptable->table, pair->hash);
     }
 }
 
-/* Settled before: says the same again, or why not. */
-static void settle_again(struct call *call, const struct settle_request *ask, struct record_visit *visit)
+/* Was it settled before, and cannot be settled so? Else it is told the same again. */
+static bool was_settled_so(struct worker *worker, const struct request *request,
+                           const struct ledger_reservation *entry, struct answer *answer)
 {
-    const struct ledger_reservation *entry = visit_reservation(visit);
-    const struct ledger_settled *settled = &entry->settled;
-    if (settled->question == LEDGER_DISTRUSTED) {
-        refuse_distrusted(call);
-    } else if ((ask->count > 0 && ask->count != entry->pairs) ||
-               settled->question != settle_hash(&call->worker->service->ledger, ask, entry)) {
-        refuse_settled(call);
-    } else {
-        visit->looked = false; /* so the answer waits for what it repeats as if it had changed it */
-        list_keys(call, entry);
-        tell_settled(call, ask, settled);
-    }
+    char shown[72];
+    if (entry->settled.question == LEDGER_DISTRUSTED)
+        return weir_engine_fail(worker, answer, ENGINE_WRONG,
+                                "reservation '%s' cannot be settled any more: the server has lost data, "
+                                "perhaps what it had charged; its units stay spent",
+                                weir_shown(request->reservation, shown));
+    if ((request->used_count > 0 && request->used_count != entry->pairs) ||
+        entry->settled.question != settle_hash(worker, request, entry))
+        return weir_engine_fail(worker, answer, ENGINE_WRONG,
+                                "reservation '%s' was settled already, in another way; nothing was changed",
+                                weir_shown(request->reservation, shown));
+    return true;
 }
 
-/* Is one of its keys? Then nothing is settled: what is given or charged here would be known nowhere else. */
-static bool is_frozen(struct call *call, const struct ledger_reservation *entry)
+/* Is one of its keys frozen? Then nothing is settled: what is given or charged here would be known nowhere
+ * else. */
+static bool is_frozen(struct worker *worker, const struct ledger_reservation *entry, struct answer *answer)
 {
-    if (__builtin_expect(!call->worker->snapshot->any_frozen, 1))
+    const struct policy *policy;
+    if (__builtin_expect(!worker->snapshot->any_frozen, 1))
         return false;
-    for (size_t i = 0; i < entry->pairs; i++)
-        if (weir_call_frozen_by_hash(call, entry->pair[i].ptable, entry->pair[i].hash))
+    for (size_t i = 0; i < entry->pairs; i++) {
+        const struct frozen_range *frozen =
+            weir_frozen_in(worker->snapshot, entry->pair[i].ptable, entry->pair[i].hash, &policy);
+        if (weir_engine_refuse_frozen(worker, policy, frozen, answer))
             return true;
+    }
     return false;
 }
 
-/* Inside of the record. */
-static void settle_entry(struct call *call, const struct settle_request *ask, struct record_visit *visit)
+/* Inside of the record. false: answer->error says why not, and nothing was changed. */
+static bool settle_entry(struct worker *worker, const struct request *request, struct record_visit *visit,
+                         struct answer *answer)
 {
     const struct ledger_reservation *entry = visit_reservation(visit);
     visit->looked = true;
-    if (!is_his(call, entry)) {
-        weir_call_error(call, "NOPERM No permissions to settle a reservation of another user");
-    } else if (entry->settled.question != 0) {
-        settle_again(call, ask, visit);
-    } else if (!is_frozen(call, entry) && (ask->cancel || check_commit(call, ask, entry))) {
-        visit->looked = false;
-        settle_pairs(call, ask, visit);
-        list_keys(call, entry);
-        tell_settled(call, ask, &entry->settled);
-    }
+    if (!is_his(worker, request->user, entry))
+        return weir_engine_fail(worker, answer, ENGINE_NO_RIGHTS,
+                                "No permissions to settle a reservation of another user");
+    bool settled = entry->settled.question != 0;
+    if (settled ? !was_settled_so(worker, request, entry, answer)
+                : is_frozen(worker, entry, answer) ||
+                      (request->verb == ENGINE_COMMIT && !check_commit(worker, request, entry, answer)))
+        return false;
+    visit->looked = false;
+    if (!settled)
+        settle_pairs(worker, request, visit);
+    list_keys(worker, entry);
+    answer_settled(answer, &entry->settled);
+    return true;
 }
 
-static void settle_reservation(struct call *call, const struct settle_request *ask)
+void weir_settle(struct worker *worker, const struct request *request, struct answer *answer)
 {
-    struct ledger *ledger = &call->worker->service->ledger;
+    struct ledger *ledger = &worker->service->ledger;
     struct record_visit visit;
+    char shown[72];
     uint64_t number;
-    if (!weir_ledger_number(call->args[1].bytes, call->args[1].len, &number)) {
-        refuse_name(call);
+    if (!weir_ledger_number(request->reservation.bytes, request->reservation.len, &number)) {
+        (void)weir_engine_fail(
+            worker, answer, ENGINE_WRONG,
+            "no reservation '%s': it is named by the id that WEIR.RESERVE answered, such as 5f3a-1 "
+            "(not by the ID of the request)",
+            weir_shown(request->reservation, shown));
         return;
     }
     if (ledger_is_unrecorded(number)) { /* its keys are not known, and nothing was charged to them */
-        tell_settled(call, ask, &(struct ledger_settled){0});
+        answer_settled(answer, &(struct ledger_settled){0});
         return;
     }
-    if (__builtin_expect(call->store_ill, 0)) {
-        weir_call_unavailable(call);
+    if (__builtin_expect(request->store_ill, 0)) {
+        (void)weir_engine_fail_store(worker, answer);
         return;
     }
     struct record_id id = weir_ledger_reservation(ledger, number);
     weir_records_flush(ledger->reservations);
-    weir_records_enter(ledger->reservations, &id, call->worker->now_ns, &visit);
-    if (visit.record && visit.found)
-        settle_entry(call, ask, &visit);
-    else
-        refuse_gone(call, number);
+    weir_records_enter(ledger->reservations, &id, worker->now_ns, &visit);
+    answer->changed = visit.record && visit.found ? settle_entry(worker, request, &visit, answer)
+                                                  : refuse_gone(worker, request, number, answer);
     weir_records_leave(ledger->reservations, &visit);
-}
-
-void weir_run_commit(struct call *call)
-{
-    struct settle_request ask = {.count = call->count - 2};
-    if (ask.count > LEDGER_PAIRS) {
-        weir_call_arity(call);
-        return;
-    }
-    for (size_t i = 0; i < ask.count; i++)
-        if (!weir_call_units(call, 2 + i, "what was used", 0, &ask.used[i]))
-            return;
-    settle_reservation(call, &ask);
-}
-
-void weir_run_cancel(struct call *call)
-{
-    settle_reservation(call, &(struct settle_request){.cancel = true});
 }

@@ -2,10 +2,13 @@
 #ifndef WEIR_SERVICE_ENGINE_SETTLE_H
 #define WEIR_SERVICE_ENGINE_SETTLE_H
 
-#include "service/commands/call.h"
+#include "service/engine/request_id.h"
 
-/* Run functions of WEIR.COMMIT and WEIR.CANCEL; their words are in the table of cmd_reserve.c. */
-void weir_run_commit(struct call *call);
-void weir_run_cancel(struct call *call);
+/* Inside of the records of a request that was allowed: writes its reservation, sets answer->reservation. */
+void weir_reservation_write(const struct worker *worker, const struct request *request,
+                            struct request_visit *visit, struct answer *answer);
+
+/* ENGINE_COMMIT, ENGINE_CANCEL. */
+void weir_settle(struct worker *worker, const struct request *request, struct answer *answer);
 
 #endif

@@ -32,7 +32,7 @@ void weir_lease_tell(struct reply *reply, const struct fleet_pools *pools, const
     tell_number(reply, "starts_in_ms", 0);
     tell_number(reply, "expires_in_ms", max64(result->ends_ns, 0) / WEIR_MS);
     tell_number(reply, "left", result->left);
-    tell_number(reply, "retry_after_ms", max64(weir_ms_up(result->retry_ns), 0));
+    tell_number(reply, "retry_after_ms", max64(ms_up(result->retry_ns), 0));
     weir_reply_text(reply, "kind");
     weir_reply_text(reply, terms->kind == LEASE_QUOTA ? "quota" : "bucket");
 }

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "service/log.h"
 #include "service/persist/persist.h"
 #include "service/persist/record_change.h"
 #include "service/policies/freeze.h"

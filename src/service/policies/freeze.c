@@ -27,27 +27,6 @@ const struct frozen_range *weir_frozen_by_hash(const struct policy *policy, uint
     return NULL;
 }
 
-static bool send_elsewhere(struct call *call, const struct policy *policy, const struct frozen_range *frozen)
-{
-    if (!frozen)
-        return false;
-    if (frozen->url[0])
-        weir_call_error(call, "ELSEWHERE %s this key of policy '%s' has moved, or is on its way there",
-                        frozen->url, policy->name);
-    else
-        weir_call_error(call,
-                        "TRYAGAIN policy '%s' is being loaded, or removed (WEIR.THAW %s ends that, if nobody "
-                        "does it any more)",
-                        policy->name, policy->name);
-    return true;
-}
-
-bool weir_call_frozen_slowly(struct call *call, const struct policy *policy, struct slice key)
-{
-    const struct weir_table *table = weir_policy_find_table(policy, key, NULL)->table;
-    return send_elsewhere(call, policy, weir_frozen_by_hash(policy, table_hash(table, key.bytes, key.len)));
-}
-
 static bool counts_in(const struct policy *policy, uint64_t serial)
 {
     if (policy->main->serial == serial)
@@ -58,15 +37,15 @@ static bool counts_in(const struct policy *policy, uint64_t serial)
     return false;
 }
 
-bool weir_call_frozen_by_hash(struct call *call, uint64_t serial, uint64_t hash)
+const struct frozen_range *weir_frozen_in(const struct snapshot *snapshot, uint64_t serial, uint64_t hash,
+                                          const struct policy **policy)
 {
-    const struct snapshot *snapshot = call->worker->snapshot;
     for (size_t i = 0; i < snapshot->policy_count; i++) {
-        const struct policy *policy = snapshot->policies[i];
-        if (policy->frozen_count > 0 && counts_in(policy, serial))
-            return send_elsewhere(call, policy, weir_frozen_by_hash(policy, hash));
+        *policy = snapshot->policies[i];
+        if ((*policy)->frozen_count > 0 && counts_in(*policy, serial))
+            return weir_frozen_by_hash(*policy, hash);
     }
-    return false;
+    return NULL;
 }
 
 /* ---- changing ---- */

@@ -9,20 +9,15 @@
 #ifndef WEIR_SERVICE_POLICIES_FREEZE_H
 #define WEIR_SERVICE_POLICIES_FREEZE_H
 
-#include "service/commands/call.h"
+#include "service/policies/snapshot.h"
 #include "table/persist/export.h"
 
 /* By the key's hash in the policy table that counts it; or NULL. */
 const struct frozen_range *weir_frozen_by_hash(const struct policy *policy, uint64_t hash);
 
-/* Is it frozen? Then answers ELSEWHERE. Cheap where nothing is. */
-bool weir_call_frozen_slowly(struct call *call, const struct policy *policy, struct slice key);
-static inline bool call_frozen(struct call *call, const struct policy *policy, struct slice key)
-{
-    return __builtin_expect(policy->frozen_count > 0, 0) && weir_call_frozen_slowly(call, policy, key);
-}
-/* The same for a key of which the policy table's serial and the hash are known. */
-bool weir_call_frozen_by_hash(struct call *call, uint64_t serial, uint64_t hash);
+/* The same for a key of which the policy table's serial and the hash are known; *policy is whose it is. */
+const struct frozen_range *weir_frozen_in(const struct snapshot *snapshot, uint64_t serial, uint64_t hash,
+                                          const struct policy **policy);
 
 /* By the job thread. `url` is where those are sent who ask. */
 bool weir_change_freeze(struct service *service, struct slice policy, struct export_range range,

@@ -114,6 +114,7 @@ static void add_label(struct limit_labels *labels, const struct weir_spec *spec)
         memcpy(text, spec->name, sizeof spec->name);
     else
         (void)weir_spec_format(spec, 1, text, LABEL_MAX);
+    labels->counts_refusals |= spec->refused != WEIR_REFUSED_IGNORE;
     if (spec->timeout_ns > 0 && (labels->timeout_ns < 0 || spec->timeout_ns < labels->timeout_ns))
         labels->timeout_ns = spec->timeout_ns;
 }

@@ -48,6 +48,7 @@ struct policy_table {
 /* What a policy table's limits are called in answers; immutable, made anew with each change. */
 struct limit_labels {
     size_t count;
+    bool counts_refusals;                  /* a refusal changes the state of one of them */
     int64_t timeout_ns;                    /* the shortest timeout= of the limits; -1: none has one */
     int64_t whole[WEIR_LIMITS_MAX];        /* most units of each that are there at once */
     char text[WEIR_LIMITS_MAX][LABEL_MAX]; /* name=, or the limit's text */

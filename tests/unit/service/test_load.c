@@ -219,7 +219,7 @@ TEST(a_page_that_is_said_again_does_not_count_again)
     struct load_name name = {slice_of("api"), slice_of("x")}, other = {slice_of("api"), slice_of("y")};
     struct load_begin begin = {name.policy, name.id, definition, 2, true};
     CHECK(weir_load_begin(to.service, &begin, &made, &err) && made);
-    CHECK(strncmp(kit_ask(&to, "WEIR.TAKE api a"), "-TRYAGAIN ", 10) == 0);
+    CHECK(strncmp(kit_ask(&to, "WEIR.TAKE api a"), "-UNAVAILABLE ", 13) == 0);
     CHECK(!weir_load_keys(to.service, &name, 1, &key, 1, &done, &err)); /* no table yet */
     CHECK(weir_load_table(to.service, &name, table, &err));
     CHECK(!weir_load_keys(to.service, &name, 2, &key, 1, &done, &err));

@@ -358,11 +358,11 @@ TEST(messages_show_only_what_can_be_printed)
     CHECK_STR(weir_shown((struct slice){"a\r\n\x7f\xff", 5}, text), "a????");
     CHECK_EQ(strlen(weir_shown((struct slice){many, sizeof many}, text)), 67);
     CHECK_STR(weir_shown((struct slice){NULL, 0}, text), "");
-    CHECK_EQ(weir_ms_up(1), 1);
-    CHECK_EQ(weir_ms_up(WEIR_MS), 1);
-    CHECK_EQ(weir_ms_up(WEIR_MS + 1), 2);
-    CHECK_EQ(weir_ms_up(-5), 0);
-    CHECK_EQ(weir_ms_up(WEIR_FOREVER), -1);
+    CHECK_EQ(ms_up(1), 1);
+    CHECK_EQ(ms_up(WEIR_MS), 1);
+    CHECK_EQ(ms_up(WEIR_MS + 1), 2);
+    CHECK_EQ(ms_up(-5), 0);
+    CHECK_EQ(ms_up(WEIR_FOREVER), -1);
 }
 
 /* ---- what a user with take alone may not do to a key ---- */

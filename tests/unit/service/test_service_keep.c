@@ -341,12 +341,12 @@ TEST(nobody_takes_from_a_policy_that_is_being_retired)
     ask_meanwhile();
     sim_fail(sim, DISK_CALL_RENAME, 1, EIO, false);
     CHECK(strstr(kit_ask(&kit, "WEIR.POLICY DEL api"), "cannot be retired"));
-    CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-TRYAGAIN ", 10) == 0);
+    CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-UNAVAILABLE ", 13) == 0);
     CHECK_EQ(left(&kit, "WEIR.TAKE api a 1"), 5); /* it has thawed */
     CHECK(answered(&kit));
     ask_meanwhile();
     CHECK(is_ok(&kit, "WEIR.POLICY DEL api"));
-    CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-TRYAGAIN ", 10) == 0);
+    CHECK(meanwhile.answer && strncmp(meanwhile.answer, "-UNAVAILABLE ", 13) == 0);
     CHECK_EQ(retired_files(&kit), 1);
     CHECK(strstr(kit_ask(&meanwhile.kit, "WEIR.TAKE api a 1"), "no policy 'api'"));
     free(meanwhile.answer);

@@ -164,16 +164,16 @@ TEST(mistakes_say_what_to_do)
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a two"), "-ERR n must be a whole number, not 'two'\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.GIVE api a 0"), "-ERR n must be 1 or more\r\n");
     const char *arity = "-ERR wrong number of arguments for 'weir.take' command; write WEIR.TAKE policy key "
-                        "[n] [AND policy key [n] ...] [ID request-id]\r\n";
+                        "[n] [AND policy key [n] ...] [ID request-id] [FULL]\r\n";
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api"), arity);
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a AND api"), arity);
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 1 and"), arity);
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 1 IDX 5"),
               "-ERR syntax error near 'IDX'; write WEIR.TAKE policy key [n] [AND policy key [n] ...] [ID "
-              "request-id]\r\n");
+              "request-id] [FULL]\r\n");
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 1 ID"),
               "-ERR syntax error near 'ID'; write WEIR.TAKE policy key [n] [AND policy key [n] ...] [ID "
-              "request-id]\r\n");
+              "request-id] [FULL]\r\n");
     CHECK(begins(kit_ask(&kit, "WEIR.TAKE api a ID x y"), "-ERR syntax error near 'y'"));
     CHECK_STR(kit_ask(&kit, "WEIR.TAKE api a 99999999999999999999"),
               "-ERR n is too large: 99999999999999999999; at most 1000000000000\r\n");

@@ -1,13 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What users hold of the stores of a service: the job thread's part of fair_share.h.
+ * What users hold of the stores that all have in common (fair_share.h): asked by requests that make entries,
+ * and looked up by the job thread.
  */
-#include "service/count_shares.h"
+#include "service/shares.h"
 #include "ledger/persist.h"
 #include "service/log.h"
 #include "service/service.h"
 #include "table/own.h"
 #include "table/verbs.h"
+
+/* ---- by requests ---- */
+
+static struct fair_share *share_of(const struct admission_hook *hook, uint32_t *owner)
+{
+    const struct share_hook *own = (const struct share_hook *)(const void *)hook;
+    if (own->worker->snapshot->users->count < 2)
+        return NULL;
+    *owner = own->user->share;
+    return own->worker->service->shares[own->store];
+}
+
+static bool share_allows(const struct admission_hook *hook)
+{
+    uint32_t owner;
+    struct fair_share *share = share_of(hook, &owner);
+    return !share || weir_share_allows(share, owner);
+}
+
+static void claim_share(const struct admission_hook *hook, uint64_t place)
+{
+    uint32_t owner;
+    struct fair_share *share = share_of(hook, &owner);
+    if (share)
+        weir_share_claim(share, place, owner);
+}
+
+static bool share_lets_wake(const struct admission_hook *hook, uint64_t place)
+{
+    uint32_t owner;
+    struct fair_share *share = share_of(hook, &owner);
+    return !share || weir_share_wake(share, place, owner);
+}
+
+struct share_hook weir_share_hook(const struct worker *worker, const struct user *user,
+                                  enum share_store store)
+{
+    return (struct share_hook){{share_allows, claim_share, share_lets_wake}, worker, user, store};
+}
+
+/* ---- by the job thread ---- */
 
 struct share_scan {
     struct fair_share *share;

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An answer in numbers. All numbers of one object come from one limit. Those of the limit that decided agree
+ * with the verdict, also if other requests have changed the key since.
+ */
+#include "service/engine/numbers.h"
+
+#include <stdio.h>
+
+#include "base/assert.h"
+#include "base/sat.h"
+#include "service/engine/decide.h"
+#include "service/leases/leased.h"
+#include "table/verbs.h"
+
+/* What this server has leased for the pair; what other servers have used is not known here. */
+static void leased_numbers(struct worker *worker, const struct pair *pair, struct limit_numbers *numbers)
+{
+    const struct lease_terms *terms = &pair->policy->pools->terms;
+    struct weir_verdict verdict;
+    (void)weir_leased_peek(worker, pair, &verdict);
+    *numbers = (struct limit_numbers){
+        .count = terms->total,
+        .window_ns = terms->window_ns,
+        .burst = terms->kind == LEASE_BUCKET ? terms->burst : terms->total,
+        .used = INT64_MAX,
+        .remaining = max64(verdict.remaining, 0),
+        .reset_after_ns = verdict.reset_after_ns,
+        .retry_after_ns = verdict.allowed ? 0 : verdict.retry_after_ns,
+    };
+    (void)snprintf(numbers->name, sizeof numbers->name, "%s", leased_label(pair->policy));
+}
+
+/* Those of a pair's limits, then those of before a change that decide, too. *previous: how many come first.
+ */
+static size_t pair_numbers(struct worker *worker, const struct pair *pair, struct limit_numbers *numbers,
+                           size_t *previous)
+{
+    const struct policy_table *before = weir_decide_previous(worker, pair);
+    if (pair->policy->leases) {
+        leased_numbers(worker, pair, numbers);
+        return *previous = 1;
+    }
+    struct weir_table *table = weir_policy_find_table(pair->policy, pair->key, NULL)->table;
+    size_t count = weir_table_numbers_at(table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
+                                         numbers, WEIR_LIMITS_MAX);
+    *previous = count;
+    if (before)
+        count += weir_table_numbers_at(before->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
+                                       numbers + count, WEIR_LIMITS_MAX);
+    return count;
+}
+
+/* The verdict's numbers, and what goes with them. */
+static void agree_with_verdict(struct limit_numbers *numbers, const struct answer *answer)
+{
+    if (numbers->used != INT64_MAX && numbers->remaining != answer->remaining)
+        numbers->used = max64(sat_sub(sat_add(numbers->used, numbers->remaining), answer->remaining), 0);
+    numbers->remaining = answer->remaining;
+    numbers->reset_after_ns = answer->reset_after_ns;
+    numbers->retry_after_ns = answer->retry_after_ns;
+}
+
+void weir_answer_numbers(struct worker *worker, const struct request *request, struct answer *answer)
+{
+    struct limit_numbers *numbers = request->numbers, *decided = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < request->count; i++) {
+        size_t previous, some = pair_numbers(worker, &request->pairs[i], numbers + count, &previous);
+        size_t limit = (answer->by_previous ? previous : 0) + (size_t)max64(answer->limit, 0);
+        if ((int32_t)i == answer->pair && answer->limit >= 0 && limit < some)
+            decided = &numbers[count + limit];
+        for (size_t k = count; k < count + some; k++) {
+            numbers[k].pair = (int32_t)i;
+            if (answer->allowed)
+                numbers[k].retry_after_ns = 0;
+        }
+        count += some;
+    }
+    ASSERT(count <= NUMBERS_MAX);
+    answer->numbers = numbers;
+    answer->number_count = count;
+    if (decided) {
+        agree_with_verdict(decided, answer);
+        answer->decided = *decided;
+        return;
+    }
+    answer->decided = (struct limit_numbers){
+        .count = INT64_MAX, .window_ns = INT64_MAX, .burst = INT64_MAX, .remaining = INT64_MAX};
+}
