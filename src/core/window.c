@@ -79,14 +79,15 @@ static struct window_count window_load(const struct limit *limit, const int64_t 
 
 static struct window_count window_count_at(const struct limit *limit, const int64_t *state, int64_t now)
 {
-    int64_t turns = now / limit->spec.period_ns - state[AT_WINDOW];
-    struct window_count count = window_count_turn(limit, window_load(limit, state), turns);
 #if WEIR_ASSERTIONS
+    int64_t turns = now / limit->spec.period_ns - state[AT_WINDOW];
+    struct window_count count = window_load(limit, state), turned = window_count_turn(limit, count, turns);
+    ASSERT(turned.window >= count.window);
     if (turns > 0)
-        window_check_turn(limit, window_load(limit, state), turns, count);
-    ASSERT(count.window >= state[AT_WINDOW]);
+        window_check_turn(limit, count, turns, turned);
 #endif
-    return count;
+    return window_count_turn(limit, window_load(limit, state),
+                             now / limit->spec.period_ns - state[AT_WINDOW]);
 }
 
 static void window_save(const struct limit *limit, int64_t *state, struct window_count count)
