@@ -54,7 +54,7 @@ static struct survey_kept *find_kept(const struct survey_dir *from, const struct
 static struct survey_kept *keep_file(struct survey_dir *from, const struct survey *survey, int file,
                                      uint64_t size)
 {
-    struct survey_kept *kept = size <= from->room ? malloc(sizeof *kept + size) : NULL;
+    struct survey_kept *kept = size < from->room ? malloc(sizeof *kept + size) : NULL;
     uint64_t done = 0;
     if (!kept)
         return NULL;
