@@ -120,7 +120,7 @@ static bool watch_anew(struct connection *connection)
         events = WATCH_READ;
     else if (connection->state == OPEN && pending_waits(connection->session.pending))
         events |= WATCH_GONE;
-    else if (!connection->more && input_may_run(connection))
+    else if (!connection->more && !connection->resting && input_may_run(connection))
         events |= WATCH_READ;
     return weir_watch_for(connection->watch, events);
 }
@@ -198,7 +198,8 @@ static void on_socket_ready(void *arg, unsigned events)
         weir_connection_close(connection, NULL); /* which gives back what it waited for */
     else if (events & WATCH_WRITE && output_sendable(connection) > 0)
         weir_connection_settle(connection);
-    else if (input_may_run(connection) && !connection->in_again && events & (WATCH_READ | WATCH_GONE))
+    else if (input_may_run(connection) && !connection->in_again && !connection->resting &&
+             events & (WATCH_READ | WATCH_GONE) && !(connection->pieces && weir_waiting_rest(connection)))
         weir_input_read(connection);
     else if (!watch_anew(connection))
         weir_connection_close(connection, "no memory to watch it");
@@ -219,8 +220,18 @@ void weir_connection_go_on(struct connection *connection)
         weir_input_read(connection);
 }
 
+void weir_connection_rested(struct connection *connection)
+{
+    connection->resting = false;
+    if (!watch_anew(connection))
+        weir_connection_close(connection, "no memory to watch it");
+    else if (input_may_run(connection) && !connection->in_again)
+        weir_input_read(connection);
+}
+
 void weir_connection_release(struct connection *connection)
 {
+    connection->resting = false;
     connection->asked_ms = connection->wrote_ms =
         connection_now_ms(connection); /* the time until now was not its own */
     weir_connection_settle(connection);

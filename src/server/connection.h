@@ -32,7 +32,7 @@ struct connection {
     struct connection *next, *before; /* in the I/O thread's list */
     struct connection *next_again;
     struct watch *watch;
-    struct timer *timer;           /* of a pending request */
+    struct timer *timer;           /* of a pending request, or of its rest */
     struct loop_callback callback; /* its arrival in the I/O thread; the work on its pending request */
     struct buffer in;              /* what was read and not run yet */
     struct buffer out;             /* what was answered and not written yet */
@@ -49,6 +49,7 @@ struct connection {
     bool in_again;        /* is in the list io_thread->again */
     bool gone;            /* to be freed when that list, or the thread that works for it, is done with it */
     bool posted;          /* its pending request is on its way to another thread, or back */
+    bool resting;         /* it is not read for a moment: see weir_waiting_rest */
     bool spoke;           /* since the I/O thread began to drain */
     bool ended;           /* it will say nothing more */
     bool unauthenticated; /* is counted as one */
@@ -72,6 +73,8 @@ void weir_connection_follow(struct connection *connection, const struct run_resu
 /* Sends what was answered and decides what comes next. The connection may be gone afterwards. */
 void weir_connection_settle(struct connection *connection);
 void weir_connection_go_on(struct connection *connection); /* what it has left from its last slice */
+/* Its rest is over. */
+void weir_connection_rested(struct connection *connection);
 /* Answers that waited for the disk may be sent. */
 void weir_connection_release(struct connection *connection);
 void weir_connection_drain(struct connection *connection);

@@ -4,6 +4,7 @@
 #include "server/output.h"
 #include "service/run.h"
 
+#define REST_MS      1
 #define TIMER_MAX_MS INT64_C(3600000) /* a longer wait is looked at in between */
 
 static void resume_connection(struct connection *connection)
@@ -24,24 +25,37 @@ void weir_waiting_look(struct connection *connection)
         resume_connection(connection);
 }
 
-static void on_due(void *arg)
+static void on_timer_due(void *arg)
 {
-    weir_waiting_look(arg);
+    struct connection *connection = arg;
+    if (connection->resting)
+        weir_connection_rested(connection);
+    else
+        weir_waiting_look(connection);
 }
 
-static bool set_timer(struct connection *connection)
+static bool set_timer(struct connection *connection, int64_t after_ms)
 {
-    struct io_thread *io_thread = connection->io_thread;
-    if (io_thread->worker->service->options.test_clock)
+    if (!connection->timer)
+        connection->timer = weir_timer_new(connection->io_thread->loop, on_timer_due, connection);
+    if (connection->timer)
+        weir_timer_set(connection->timer, after_ms, 0);
+    return connection->timer;
+}
+
+static bool wait_until_due(struct connection *connection)
+{
+    if (connection->io_thread->worker->service->options.test_clock)
         return true; /* WEIR.CLOCK tells when to look */
-    if (!connection->timer)
-        connection->timer = weir_timer_new(io_thread->loop, on_due, connection);
-    if (!connection->timer)
-        return false;
     int64_t left_ns = connection->session.pending->due_ns - weir_now();
     int64_t left_ms = left_ns > 0 ? left_ns / WEIR_MS + (left_ns % WEIR_MS > 0) : 0;
-    weir_timer_set(connection->timer, left_ms < TIMER_MAX_MS ? left_ms : TIMER_MAX_MS, 0);
-    return true;
+    return set_timer(connection, left_ms < TIMER_MAX_MS ? left_ms : TIMER_MAX_MS);
+}
+
+bool weir_waiting_rest(struct connection *connection)
+{
+    connection->resting = set_timer(connection, REST_MS);
+    return connection->resting;
 }
 
 /* ---- until another thread has done its work --------------------------------------------------- */
@@ -86,7 +100,7 @@ static void post_work(struct connection *connection)
 bool weir_waiting_begin(struct connection *connection)
 {
     if (pending_waits(connection->session.pending))
-        return set_timer(connection);
+        return wait_until_due(connection);
     if (!connection->posted)
         post_work(connection);
     return true;
