@@ -198,9 +198,10 @@ static int checked_witness(struct disk *disk, int place)
     checked = lock_checked(disk);
     for (size_t i = 0; i < CHECKED_FILES && !error; i++) {
         struct checked_file *file = &checked->files[i];
-        if (strcmp(file->name, before[i].name) != 0 || file->first != before[i].first)
+        if (strcmp(file->name, before[i].name) != 0)
             continue;
-        file->witnessed_size = before[i].synced_size;
+        if (file->witnessed_size < before[i].synced_size) /* another may have ended meanwhile */
+            file->witnessed_size = before[i].synced_size;
         file->name_witnessed |= before[i].named;
     }
     if (!error)
@@ -320,12 +321,11 @@ void weir_check_moved(struct store *store, uint64_t target)
         const struct checked_file *file = &checked->files[i];
         if (!file->name[0] || !file->segment || file->first == 0 || file->first > target)
             continue;
-        ASSERT(!file->failed && file->named && file->name_witnessed);
+        ASSERT(file->named && file->name_witnessed);
         ASSERT(file->synced >= (file->last < target ? file->last : target));
         ASSERT(file->witnessed_size >= file->synced_size);
     }
     checked->synced = target;
-    checked->failed = false;
     (void)unlock_checked(checked, 0);
 }
 

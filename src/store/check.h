@@ -41,7 +41,7 @@ struct checked_disk {
     struct disk disk; /* the first */
     struct disk *inner;
     pthread_mutex_t lock;
-    bool failed; /* something has, since weir_check_moved */
+    bool failed; /* something has */
     uint64_t clock, witnessed;
     struct checked_file files[CHECKED_FILES];
     struct checked_dir dirs[8];
