@@ -162,6 +162,7 @@ static void end_round(void *arg)
     struct disk_wait *disk_wait = &io_thread->disk_wait;
     do {
         INVARIANT(41, !disk_wait->round || disk_wait->uncommitted);
+        INVARIANT(42, disk_wait->uncommitted || !weir_dirty || weir_dirty->count == 0);
         if (disk_wait->uncommitted)
             append_to_log(io_thread);
         weir_disk_wait_release(io_thread);

@@ -198,7 +198,8 @@ static enum run_state run_request(struct worker *worker, struct session *session
     else
         call.command->run(&call);
 #if WEIR_ASSERTIONS
-    ASSERT(changes_so_far() == changes || (call.command && weir_verbs[call.command->verb].durable));
+    ASSERT(changes_so_far() == changes ||
+           (worker->changed && call.command && weir_verbs[call.command->verb].durable));
 #endif
     if (__builtin_expect(was_answered_with_error(&call, out, before), 0))
         weir_call_count_error(&call, plan->command, plan->number);

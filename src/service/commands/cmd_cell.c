@@ -57,7 +57,7 @@ static bool decide_throttle(struct call *call, const struct throttle_request *as
     }
     if (verdict->reason == WEIR_FULL) /* the next who leaves makes room */
         verdict->retry_after_ns = verdict->reset_after_ns = WEIR_SEC;
-    worker->changed |= verdict->allowed && ask->quantity != 0;
+    worker->changed |= ask->quantity < 0 || (ask->quantity > 0 && verdict->allowed);
     if (ask->quantity > 0)
         count_decision(worker, verdict->allowed);
     return true;

@@ -224,6 +224,12 @@ static void try_candidate(struct worker *worker, const struct pair *pair, size_t
 
 /* ---- one pair ---- */
 
+/* Does a limit of the key count what it refuses? Of limits that are not at hand it is assumed. */
+static bool counts_refusals(const struct pair *pair, const struct limit_labels *labels)
+{
+    return !labels || labels->counts_refusals || has_key_override(pair->policy, pair->key);
+}
+
 static void take_one(struct worker *worker, const struct pair *pair, struct policy_table *ptable,
                      const struct limit_labels *labels, enum policy_mode mode, struct answer *answer)
 {
@@ -236,7 +242,7 @@ static void take_one(struct worker *worker, const struct pair *pair, struct poli
     fill_answer(answer, &verdict);
     answer->label = label_of(worker, pair->policy, ptable, labels, pair->key, verdict.limit);
     if (!answer->allowed)
-        answer->changed = !labels || labels->counts_refusals || has_key_override(pair->policy, pair->key);
+        answer->changed = counts_refusals(pair, labels);
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
     try_candidate(worker, pair, 0, ptable, answer);
@@ -715,6 +721,8 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
         answer->by_previous = by_previous;
         answer->label = by_previous ? ask_label(worker, policy->previous->table, pair->key, verdict.limit)
                                     : label_of(worker, policy, ptable, labels, pair->key, verdict.limit);
+        if (!answer->allowed) /* reserve_both: the main policy table had promised */
+            answer->changed = by_previous || counts_refusals(pair, labels);
         if (mode == MODE_SHADOW && !answer->allowed)
             let_through(answer);
         try_candidate(worker, pair, 0, ptable, answer);

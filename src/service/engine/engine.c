@@ -325,7 +325,8 @@ static void run_adjust(struct worker *worker, struct request *request, struct an
     (void)weir_engine_fail(worker, answer, ENGINE_UNAVAILABLE,
                            "no room for this key in policy '%s': nothing was charged%s", policy->name,
                            policy->leases ? ", or its pool is not there yet: try again" : "");
-    answer->changed = request->id.bytes != NULL; /* that it failed is remembered */
+    /* that it failed is remembered; and of several policy tables one may have had room */
+    answer->changed = request->id.bytes || !policy->leases;
 }
 
 static void run_reset(struct worker *worker, const struct request *request, struct answer *answer)

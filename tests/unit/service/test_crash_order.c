@@ -30,7 +30,8 @@ static void keep_all(struct store *store)
 
 static void begin(void)
 {
-    if (!kit_open(&kit, "policies:\n  - name: tokens\n    limits: [1k/h]\n"))
+    if (!kit_open(&kit, "policies:\n  - name: tokens\n    limits: [1k/h]\n"
+                        "  - name: strict\n    limits: [1/h algo=sliding-window refused=count]\n"))
         abort();
     struct ledger *ledger = &kit.service->ledger;
     struct snapshot *snapshot = atomic_load(&kit.service->snapshot);
@@ -168,6 +169,45 @@ TEST(errors_and_looks_list_nothing)
     (void)kit_ask(&kit, "WEIR.COMMIT 5f3a-1");
     (void)kit_ask(&kit, "WEIR.PEEK tokens k");
     CHECK(weir_dirty->count == 0 && !kit.changed);
+    end();
+}
+
+static void check_refusal_changes(const char *line)
+{
+    weir_dirty_clear(weir_dirty);
+    (void)kit_ask(&kit, line);
+    CHECK(listed(&tables) == 0 && kit.changed);
+}
+
+TEST(a_refusal_that_is_counted_is_a_change)
+{
+    begin();
+    (void)kit_ask(&kit, "WEIR.TAKE strict k");
+    check_refusal_changes("WEIR.TAKE strict k");
+    check_refusal_changes("WEIR.ACQUIRE strict k 1 TIMEOUT 0");
+    (void)kit_ask(&kit, "WEIR.POLICY MODE strict shadow");
+    check_refusal_changes("WEIR.ACQUIRE strict k 1 TIMEOUT 0");
+    end();
+}
+
+/* The new limits promise first, and take it back when those of before refuse. */
+TEST(what_is_promised_and_taken_back_is_a_change)
+{
+    begin();
+    (void)kit_ask(&kit, "WEIR.TAKE tokens k 1000");
+    (void)kit_ask(&kit, "WEIR.POLICY SET tokens 1k/h algo=fixed-window");
+    struct snapshot *snapshot = atomic_load(&kit.service->snapshot);
+    for (size_t i = 0; i < snapshot->ptable_count; i++)
+        snapshot->ptables[i]->table->region->persist = &tables.persist;
+    check_refusal_changes("WEIR.ACQUIRE tokens k 1 TIMEOUT 0");
+    end();
+}
+
+TEST(units_that_are_given_back_to_a_key_that_stays_refused_are_a_change)
+{
+    begin();
+    (void)kit_ask(&kit, "CL.THROTTLE k 9 1 60 10");
+    CHECK(strncmp(kit_ask(&kit, "CL.THROTTLE k 0 1 60 -1"), "*5\r\n:1\r\n", 8) == 0 && kit.changed);
     end();
 }
 
