@@ -129,11 +129,12 @@ static int scan_open(struct scan *scan, struct survey *survey, struct survey_dir
         scan_kept(scan, kept);
     else if ((survey->error = open_file(scan, from)) != 0)
         return survey->error;
+    /* Of the whole file, so that what was found without a limit is found with one. */
+    scan->effort = SCAN_EFFORT + (scan->size < UINT64_MAX / 8 ? 4 * scan->size : 0);
     if (survey->limit > 0 && survey->limit < scan->size) {
         scan->size = survey->limit;
         scan->end = scan->end < scan->size ? scan->end : (size_t)scan->size;
     }
-    scan->effort = SCAN_EFFORT + (scan->size < UINT64_MAX / 8 ? 4 * scan->size : 0);
     survey->bytes = scan->size;
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/crc.h"
 #include "store/frame.h"
+#include "store/survey.h"
 
 /* ---- names ---- */
 
@@ -366,6 +367,51 @@ static void rewrite(struct life *life, const char *path, uint16_t version)
     head.crc = weir_crc32c(0, bytes + 4, frame_size(head.bytes) - 4);
     memcpy(bytes, &head, sizeof head);
     CHECK(sim_put(life->sim, path, bytes, len));
+}
+
+/* 100 heads of frames that are none, good frames around them, and zeros: what a file asks for in vain is
+ * bounded by its size, also when less of it is read. */
+TEST(what_is_found_in_a_file_is_found_in_the_used_part_of_it)
+{
+    enum { PART = 1 << 20, ALL = 40 << 20, HEADS = 100 };
+    unsigned char *bytes = calloc(1, ALL);
+    struct frame_start start = {.store = "0123456789abcde", .number = 1, .sequence = 1};
+    struct frame_head head = {.kind = FRAME_SEGMENT, .sequence = 1};
+    struct sim *sim = sim_new(1);
+    struct disk *disk = sim_disk(sim);
+    char name[DISK_NAME_MAX];
+    int dir, file;
+    if (!CHECK(bytes))
+        return;
+    head.salt = weir_frame_salt(start.store, FRAME_SEGMENT, 1);
+    memcpy(bytes, &head, sizeof head);
+    memcpy(bytes + sizeof head, &start, sizeof start);
+    weir_frame_seal((struct frame_head *)(void *)bytes, sizeof start);
+    size_t at = frame_size(sizeof start);
+    head.magic = FRAME_MAGIC;
+    head.bytes = PART - 16384;
+    for (int i = 0; i < HEADS; i++, at += sizeof head)
+        memcpy(bytes + at, &head, sizeof head);
+    head.kind = FRAME_CATALOGUE;
+    head.sequence = 2;
+    memcpy(bytes + PART, &head, sizeof head);
+    weir_frame_seal((struct frame_head *)(void *)(bytes + PART), 0);
+    CHECK_EQ(disk->open_dir(disk, "data", true, &dir), 0);
+    weir_file_name(name, FILE_SEGMENT, 1);
+    CHECK_EQ(disk->open(disk, dir, name, DISK_CREATE, &file), 0);
+    CHECK_EQ(disk->write(disk, file, bytes, ALL, 0), 0);
+    (void)disk->close(disk, file);
+    struct survey_dir from = {.disk = disk, .dir = dir, .room = SURVEY_KEPT};
+    struct survey all = {.kind = FILE_SEGMENT, .number = 1};
+    weir_survey_file(&all, &from, start.store, NULL, NULL);
+    CHECK_EQ(all.frames, 2);
+    struct survey used = {.kind = FILE_SEGMENT, .number = 1, .limit = all.used};
+    weir_survey_file(&used, &from, start.store, NULL, NULL);
+    CHECK_EQ(used.frames, 2);
+    weir_survey_forget(&from);
+    disk->close_dir(disk, dir);
+    sim_free(sim);
+    free(bytes);
 }
 
 TEST(a_later_version_is_refused)
