@@ -111,10 +111,14 @@ static bool read_scheme(struct server_url *url, struct url_span *rest, struct we
     return true;
 }
 
-static bool read_url_user(struct server_url *url, struct url_span user, struct weir_error *err)
+/* alone: without a colon it is a password, as others write it. */
+static bool read_url_user(struct server_url *url, struct url_span user, bool alone, struct weir_error *err)
 {
     struct url_span name = user;
-    if (url_span_cut(&user, ':', &name)) {
+    bool colon = url_span_cut(&user, ':', &name);
+    if (alone && !colon)
+        name.end = name.at;
+    if (alone || colon) {
         if (!percent_decode(user, url->password, sizeof url->password))
             return weir_error_complain(err,
                                        "the password in the URL is too long, or has a %% that two "
@@ -284,7 +288,7 @@ static bool read_unix(struct server_url *url, struct url_span path, struct weir_
            weir_error_complain(err, "behind unix:// stands the path of a socket, from the root on");
 }
 
-static bool read_remote(struct server_url *url, struct url_span rest, int port, struct weir_error *err)
+static bool read_remote(struct server_url *url, struct url_span rest, bool server, struct weir_error *err)
 {
     bool is_unix = strcmp(url->scheme, "unix") == 0;
     if (url_span_len(rest) < 2 || memcmp(rest.at, "//", 2) != 0)
@@ -299,14 +303,16 @@ static bool read_remote(struct server_url *url, struct url_span rest, int port, 
             user.end = at;
     if (user.end > user.at || (authority.at < authority.end && *authority.at == '@'))
         authority.at = user.end + 1;
-    if (!read_url_user(url, user, err))
+    if (!read_url_user(url, user, server, err))
         return false;
+    const struct url_scheme *scheme = find_scheme(url->scheme);
+    int port = server ? WEIR_PORT : scheme ? scheme->port : 0;
     return is_unix ? read_unix(url, authority, err)
                    : read_hosts(url, authority, port, err) && read_path(url, path, err);
 }
 
-/* port: of redis:// if none is said; 0: that of Redis. */
-static bool read_url(struct server_url *url, const char *text, int port, struct weir_error *err)
+/* server: of weir, which has another port than Redis, and no options: a ? is one of a password or a path. */
+static bool read_url(struct server_url *url, const char *text, bool server, struct weir_error *err)
 {
     memset(url, 0, sizeof *url);
     size_t len = text ? strnlen(text, URL_TEXT_MAX) : 0;
@@ -317,16 +323,13 @@ static bool read_url(struct server_url *url, const char *text, int port, struct 
     struct url_span rest = {text, text + len}, front;
     if (!read_scheme(url, &rest, err))
         return false;
-    if (url_span_cut(&rest, '?', &front)) {
+    if (!server && url_span_cut(&rest, '?', &front)) {
         if (!read_query(url, rest, err))
             return false;
         rest = front;
     }
     bool local = strcmp(url->scheme, "local") == 0;
-    const struct url_scheme *scheme = find_scheme(url->scheme);
-    if (port == 0 && scheme)
-        port = scheme->port;
-    if (!(local ? read_local(url, rest, err) : read_remote(url, rest, port, err))) {
+    if (!(local ? read_local(url, rest, err) : read_remote(url, rest, server, err))) {
         weir_secret_wipe(url->password, sizeof url->password);
         return false;
     }
@@ -336,18 +339,15 @@ static bool read_url(struct server_url *url, const char *text, int port, struct 
 
 bool weir_url_read(struct server_url *url, const char *text, struct weir_error *err)
 {
-    return read_url(url, text, 0, err);
+    return read_url(url, text, false, err);
 }
 
 bool weir_url_read_server(struct server_url *url, const char *text, struct weir_error *err)
 {
     bool known = strncmp(text, "redis:", 6) == 0 || strncmp(text, "unix:", 5) == 0;
-    if (known && read_url(url, text, WEIR_PORT, err) && url->host_count == 1 && !url->query[0] &&
+    if (known && read_url(url, text, true, err) && url->host_count == 1 &&
+        (!url->user[0] || url->password[0]) && /* or nobody would be logged in */
         (!url->path[0] || strcmp(url->path, "/0") == 0)) {
-        if (!url->password[0]) { /* password@ alone, as others write it */
-            memcpy(url->password, url->user, sizeof url->user);
-            url->user[0] = '\0';
-        }
         url->path[0] = '\0';
         write_shown_url(url);
         return true;

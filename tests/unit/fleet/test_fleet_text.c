@@ -78,9 +78,18 @@ TEST(a_server_is_named_by_redis_or_unix)
     CHECK_STR(url.hosts[0].name, "/run/we ir:1.sock");
     CHECK_EQ(url.hosts[0].port, 0);
     CHECK_STR(url.shown, "unix:///run/we ir:1.sock");
+    CHECK(read_server("redis://ann:why?@h")); /* a server has no options */
+    CHECK_STR(url.password, "why?");
+    CHECK(read_server("unix:///run/what?.sock"));
+    CHECK_STR(url.hosts[0].name, "/run/what?.sock");
+    char token[255 + 1] = "", text[300];
+    memset(token, 't', sizeof token - 1);
+    (void)snprintf(text, sizeof text, "redis://%s@h", token);
+    CHECK(read_server(text));
+    CHECK_STR(url.password, token);
     static const char *const others[] = {
-        "redis://a,b",    "redis://a/1", "redis://a?base=1", "weir://a", "unix://run/s",
-        "redis://a:port", "redis://a:",  "localhost:9049",   "redis:",   "unix:"};
+        "redis://a,b", "redis://a/1",    "redis://a?base=1", "weir://a", "unix://run/s",  "redis://a:port",
+        "redis://a:",  "localhost:9049", "redis:",           "unix:",    "redis://ann:@a"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (!CHECK(!read_server(others[i])))
             printf("# %s\n", others[i]);
