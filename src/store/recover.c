@@ -545,15 +545,15 @@ static int apply_frame(void *arg, const struct survey *survey)
     return replay->failed ? ENOMEM : 0;
 }
 
-/* `limit`: of bytes. */
+/* `segment` NULL: it is an image. */
 static bool apply_file(struct replay *replay, struct store *store, enum file_kind kind, uint64_t number,
-                       uint64_t limit, struct weir_error *err)
+                       const struct found_segment *segment, struct weir_error *err)
 {
-    struct survey survey = {.kind = kind, .number = number, .limit = limit};
+    struct survey survey = {.kind = kind, .number = number, .limit = segment ? segment->used : 0};
     char name[DISK_NAME_MAX];
     weir_survey_file(&survey, &store->from, store->id, apply_frame, replay);
-    if (kind == FILE_IMAGE && !survey.error && !survey.whole)
-        survey.error = EIO; /* it was a moment ago */
+    if (!survey.error && (segment ? survey.frames != segment->frames : !survey.whole))
+        survey.error = EIO; /* it was another one a moment ago */
     replay->bytes += (int64_t)survey.bytes;
     if (!survey.error)
         return true;
@@ -569,12 +569,11 @@ static bool apply_file(struct replay *replay, struct store *store, enum file_kin
 static bool apply_all(struct replay *replay, struct store *store, struct weir_error *err)
 {
     const struct recovered *recovered = &store->recovered;
-    if (recovered->from_image > 0 && !apply_file(replay, store, FILE_IMAGE, recovered->from_image, 0, err))
+    if (recovered->from_image > 0 && !apply_file(replay, store, FILE_IMAGE, recovered->from_image, NULL, err))
         return false;
     for (size_t i = 0; i < recovered->segment_count; i++) {
         const struct found_segment *segment = &recovered->segments[i];
-        if (segment->frames > 0 &&
-            !apply_file(replay, store, FILE_SEGMENT, segment->number, segment->used, err))
+        if (segment->frames > 0 && !apply_file(replay, store, FILE_SEGMENT, segment->number, segment, err))
             return false;
     }
     return true;

@@ -414,6 +414,31 @@ TEST(what_is_found_in_a_file_is_found_in_the_used_part_of_it)
     free(bytes);
 }
 
+/* A log too long to be kept in memory is read twice, and may be another one the second time. */
+TEST(a_log_that_changes_while_it_is_read_is_refused)
+{
+    struct life life;
+    uint64_t written[SHELF], len;
+    char path[128];
+    build(&life, STORE_ALWAYS, false, written);
+    kit_newest(life.sim, FILE_SEGMENT, path);
+    const unsigned char *log = sim_bytes(life.sim, path, &len);
+    unsigned char *longer = calloc(1, SURVEY_KEPT);
+    if (!CHECK(log && longer))
+        return;
+    memcpy(longer, log, len);
+    CHECK(sim_put(life.sim, path, longer, SURVEY_KEPT));
+    free(longer);
+    struct store *store = weir_store_open(&life.options, &life.found, &life.err);
+    CHECK(store &&
+          weir_store_add(store, SHELF_REGION, &life.shelf.region, 0, &shelf_kind, &life.shelf, &life.err));
+    CHECK(sim_flip(life.sim, path, frame_size(sizeof(struct frame_start)) * 8));
+    CHECK(!weir_store_replay(store, &life.found, &life.err));
+    CHECK(strstr(life.err.text, "cannot read log-"));
+    (void)weir_store_close(store, NULL);
+    life_free(&life);
+}
+
 TEST(a_later_version_is_refused)
 {
     static const enum file_kind kinds[] = {FILE_IMAGE, FILE_SEGMENT};
