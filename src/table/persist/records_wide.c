@@ -74,9 +74,11 @@ bool weir_override_put_record(const struct persist *persist, struct weir_table *
 
 void weir_gone_put(const struct persist *persist, uint64_t hash, uint64_t number, struct buffer *out)
 {
+    size_t before = buffer_len(out);
     unsigned char *body = persist_put(out, persist->number, TABLE_GONE, sizeof(struct gone_record));
     if (body)
         (void)put_record_word(put_record_word(body, hash), number);
+    INVARIANT(39, out->failed || buffer_len(out) > before);
 }
 
 /* The head of a record: hash, number, and the stripe or the whole key. Gives its length. */

@@ -328,7 +328,7 @@ bool weir_table_recovered(struct weir_table *table, enum table_recover how, int6
         INVARIANT(40,
                   atom_load(&table->region->header->number, memory_order_relaxed) > table->recovery->highest);
     }
-    if (table->recovery)
+    if (done) /* else it goes with the table, which is not whole */
         free_table_recovery(table);
     return done;
 }
