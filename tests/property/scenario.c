@@ -133,7 +133,7 @@ static void roll_leaky(struct weir_spec *spec, struct dice *dice)
     spec->queue = roll_units(spec, dice);
     if (dice_chance(dice, 50))
         spec->age_ns = dice_chance(dice, 70)
-                           ? sat_mul(unit_ns(spec), dice_between(dice, 1, 6)) + dice_chance(dice, 50)
+                           ? sat_add(sat_mul(unit_ns(spec), dice_between(dice, 1, 6)), dice_chance(dice, 50))
                            : dice_magnitude(dice, SPEC_TIME_MAX_NS);
 }
 

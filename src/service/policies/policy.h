@@ -4,9 +4,9 @@
  * immutable, and a change publishes a new snapshot (snapshot.h). What does change lies behind pointers that
  * old and new share: the policy tables, which count keys, and the counters.
  *
- *   policy   a name with its limits, mode, overrides; immutable
- *   policy table    a table and what goes with it; shared by all editions of the policy, counted by
- * references counters what was decided, per worker
+ * A policy is a name with its limits, mode and overrides: immutable. A policy table is a table and what goes
+ * with it, shared by all editions of the policy and counted by references. Counters say what was decided, per
+ * worker.
  */
 #ifndef WEIR_SERVICE_POLICIES_POLICY_H
 #define WEIR_SERVICE_POLICIES_POLICY_H
@@ -103,7 +103,7 @@ struct policy {
     struct policy_table *main;
     const struct limit_labels *labels;    /* its own, as those of prefixes: a copy has copies */
     struct policy_table *candidate_table; /* the candidate's; or NULL */
-    /* The limits of before a change to another kind of limits: until older->ends_ns both must agree, so
+    /* The limits of before a change to another kind of limits: until previous->ends_ns both must agree, so
      * that nothing that was spent is forgotten. */
     struct policy_table *previous;
     int64_t previous_for_ns; /* how long it remembers anything, from when nobody asks it alone */

@@ -261,6 +261,11 @@ TEST(commands_have_the_classes_that_the_documents_name)
         {"weir.override|list", MAY_LOOK},
         {"weir.clock|set", MAY_ADMIN},
         {"weir.clock|advance", MAY_ADMIN},
+        {"weir.backup", MAY_ADMIN},
+        {"weir.image", MAY_ADMIN},
+        {"weir.flush", MAY_ADMIN},
+        {"weir.freeze", MAY_ADMIN},
+        {"weir.thaw", MAY_ADMIN},
         {"client|list", MAY_ADMIN},
         {"client|kill", MAY_ADMIN},
         {"client|setname", 0},
@@ -277,6 +282,14 @@ TEST(commands_have_the_classes_that_the_documents_name)
                 command = part;
         if (!CHECK(command && weir_verbs[command->verb].may == named[i].may))
             printf("# %s\n", named[i].name);
+    }
+    for (size_t i = 0; i < weir_command_count(); i++) { /* none of weir's own is left out */
+        const char *name = weir_command_at(i)->name;
+        bool found = weir_command_at(i)->commands || strncmp(name, "weir.", 5) != 0;
+        for (size_t j = 0; j < sizeof named / sizeof *named; j++)
+            found = found || strcmp(named[j].name, name) == 0;
+        if (!CHECK(found))
+            printf("# %s is not in the list\n", name);
     }
 }
 
