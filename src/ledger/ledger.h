@@ -30,7 +30,8 @@ struct ledger_verdict { /* what the client was told */
     int64_t remaining, retry_after_ms, reset_after_ms;
     uint64_t reservation; /* its number, or 0 */
     int32_t due_in_ms;
-    int8_t allowed, reason, limit, pair; /* the limit's index, and in which pair of the question */
+    int8_t allowed, reason, limit;
+    uint8_t pair; /* which limit decided, by its index in which pair of the question: see request_id.c */
 };
 
 struct ledger_request {

@@ -145,8 +145,11 @@ static inline const char *label_of(struct worker *worker, const struct policy *p
     return labels && limit >= 0 && (size_t)limit < labels->count ? labels->text[limit] : "";
 }
 
-const char *weir_decide_label(struct worker *worker, const struct pair *pair, int32_t limit)
+const char *weir_decide_label(struct worker *worker, const struct pair *pair,
+                              const struct policy_table *previous, int32_t limit)
 {
+    if (previous)
+        return ask_label(worker, previous->table, pair->key, limit);
     const struct limit_labels *labels;
     struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, &labels);
     return limit < 0 ? UNLIMITED : label_of(worker, pair->policy, ptable, labels, pair->key, limit);

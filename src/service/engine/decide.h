@@ -33,8 +33,10 @@ void weir_decide_give(struct worker *worker, const struct pair *pair);
 bool weir_decide_charge(struct worker *worker, const struct pair *pair); /* false: no room for the key */
 void weir_decide_reset(struct worker *worker, const struct pair *pair);
 
-/* What limit number `limit` of this key is called; valid for this read section, and until the next answer. */
-const char *weir_decide_label(struct worker *worker, const struct pair *pair, int32_t limit);
+/* What limit number `limit` of this key is called; valid for this read section, and until the next answer.
+ * Of a table of before a change, unless `previous` is NULL. */
+const char *weir_decide_label(struct worker *worker, const struct pair *pair,
+                              const struct policy_table *previous, int32_t limit);
 const struct policy_override *weir_policy_override(const struct policy *policy,
                                                    struct slice key); /* or NULL */
 

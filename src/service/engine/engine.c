@@ -202,7 +202,7 @@ static bool decide_in_record(struct worker *worker, const struct request *reques
     }
     if (answer->allowed && request->verb == ENGINE_RESERVE)
         weir_reservation_write(worker, request, visit, answer);
-    struct ledger_verdict verdict = weir_verdict_of(answer);
+    struct ledger_verdict verdict = weir_verdict_of(worker, request, answer);
     weir_request_end(worker, request, visit, &verdict);
     answer->changed = true;
     return true;

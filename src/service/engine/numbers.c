@@ -85,6 +85,9 @@ void weir_answer_numbers(struct worker *worker, const struct request *request, s
         answer->decided = *decided;
         return;
     }
-    answer->decided = (struct limit_numbers){
-        .count = INT64_MAX, .window_ns = INT64_MAX, .burst = INT64_MAX, .remaining = INT64_MAX};
+    answer->decided = (struct limit_numbers){.count = INT64_MAX,
+                                             .window_ns = INT64_MAX,
+                                             .burst = INT64_MAX,
+                                             .used = answer->limit == LIMIT_UNKNOWN ? INT64_MAX : 0,
+                                             .remaining = INT64_MAX};
 }

@@ -89,6 +89,8 @@ enum answer_reason {
     ANSWER_SHARED
 };
 
+#define LIMIT_UNKNOWN INT32_MAX /* of an answer that is told again: it has changed since, or is gone */
+
 struct answer {
     enum engine_error error; /* if not ENGINE_OK, worker->error says what is wrong, and nothing else counts */
     bool changed;            /* something must be durable before this answer is sent */
@@ -97,7 +99,7 @@ struct answer {
     int64_t remaining;
     int64_t retry_after_ns; /* 0 if allowed; WEIR_FOREVER: never */
     int64_t reset_after_ns;
-    int32_t limit;      /* index in labels; -1: the policy is disabled */
+    int32_t limit;      /* index in labels; -1: the policy is disabled; or LIMIT_UNKNOWN */
     int32_t pair;       /* which of several decided */
     bool by_previous;   /* the limit is one of before the last change of the policy */
     const char *policy; /* its name, if there were several pairs; else NULL */

@@ -194,9 +194,80 @@ void weir_request_end(struct worker *worker, const struct request *request, stru
 
 /* ---- verdicts ---- */
 
-struct ledger_verdict weir_verdict_of(const struct answer *answer)
+/* Of the limit that decided, `limit` has the index and some bits of a digest, `pair` the pair, whether it was
+ * one of before a change, and the other bits. By the digest a repeat knows limits that are not what they
+ * were: once in 127 changes it does not. 0: a record of a version that kept none. */
+#define INDEX_BITS   4 /* of `limit`, which is -1 for no limit */
+#define PAIR_BITS    3
+#define BY_PREVIOUS  (1 << PAIR_BITS)
+#define DIGEST_SHIFT 4 /* in both */
+#define DIGEST_HIGH  7 /* in `limit`: its sign stays */
+#define DIGESTS      127
+_Static_assert(WEIR_LIMITS_MAX <= 1 << INDEX_BITS && PAIRS_MAX <= 1 << PAIR_BITS, "they fit");
+
+static const char *limits_text(const struct policy *policy, struct slice key)
 {
-    return (struct ledger_verdict){
+    const struct policy_override *own = weir_policy_override(policy, key);
+    if (own)
+        return own->limits;
+    const struct policy_table *ptable = weir_policy_find_table(policy, key, NULL);
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        if (policy->prefixes[i].ptable == ptable)
+            return policy->prefixes[i].limits;
+    return policy->limits;
+}
+
+/* Of the limits of a pair, 1 to DIGESTS, the same after a start. Those of before a change stay as they are,
+ * unless the key has its own. */
+static unsigned limits_digest(const struct pair *pair, const struct policy_table *previous)
+{
+    const struct policy *policy = pair->policy;
+    const struct policy_table *ptable = previous ? previous : weir_policy_find_table(policy, pair->key, NULL);
+    const char *text =
+        previous && !weir_policy_override(policy, pair->key) ? "" : limits_text(policy, pair->key);
+    return (unsigned)(mix_fingerprint(ptable->serial, 0, text, strlen(text)) % DIGESTS) + 1;
+}
+
+static void keep_limit(const struct worker *worker, const struct request *request,
+                       const struct answer *answer, struct ledger_verdict *verdict)
+{
+    const struct pair *pair = &request->pairs[answer->pair];
+    unsigned digest = limits_digest(pair, answer->by_previous ? weir_decide_previous(worker, pair) : NULL);
+    unsigned previous = answer->by_previous ? BY_PREVIOUS : 0;
+    verdict->limit = (int8_t)answer->limit;
+    verdict->pair = (uint8_t)((unsigned)answer->pair | previous | (digest << DIGEST_SHIFT & 0xff));
+    if (answer->limit >= 0)
+        verdict->limit = (int8_t)((unsigned)answer->limit | (digest >> 4 & DIGEST_HIGH) << DIGEST_SHIFT);
+}
+
+/* The limit that decided, if it is there and as it was. Sets answer->pair, too, and by_previous. */
+static void recall_limit(struct worker *worker, const struct request *request,
+                         const struct ledger_verdict *verdict, struct answer *answer)
+{
+    size_t number = verdict->pair & (BY_PREVIOUS - 1);
+    number = number < request->count ? number : 0;
+    const struct pair *pair = &request->pairs[number];
+    const struct policy_table *previous = NULL;
+    unsigned digest = verdict->pair >> DIGEST_SHIFT;
+    answer->pair = (int32_t)number;
+    answer->limit = verdict->limit;
+    answer->by_previous = (verdict->pair & BY_PREVIOUS) != 0;
+    if (answer->by_previous)
+        previous = weir_decide_previous(worker, pair);
+    if (verdict->limit >= 0) {
+        digest |= (unsigned)verdict->limit >> DIGEST_SHIFT << 4;
+        answer->limit = verdict->limit & ((1 << INDEX_BITS) - 1);
+        if ((answer->by_previous && !previous) || (digest != 0 && digest != limits_digest(pair, previous)))
+            answer->limit = LIMIT_UNKNOWN;
+    }
+    answer->label =
+        answer->limit == LIMIT_UNKNOWN ? "" : weir_decide_label(worker, pair, previous, answer->limit);
+}
+
+struct ledger_verdict weir_verdict_of(const struct worker *worker, const struct request *request,
+                                      const struct answer *answer)
+{
+    struct ledger_verdict verdict = {
         .remaining = answer->remaining,
         .retry_after_ms = ms_up(answer->retry_after_ns),
         .reset_after_ms = ms_up(answer->reset_after_ns),
@@ -204,9 +275,9 @@ struct ledger_verdict weir_verdict_of(const struct answer *answer)
         .due_in_ms = (int32_t)min64(ms_up(answer->wait_ns), INT32_MAX),
         .allowed = answer->allowed,
         .reason = (int8_t)answer->reason,
-        .limit = (int8_t)answer->limit,
-        .pair = (int8_t)answer->pair,
     };
+    keep_limit(worker, request, answer, &verdict);
+    return verdict;
 }
 
 static int64_t ns_of(int64_t time_ms)
@@ -217,8 +288,6 @@ static int64_t ns_of(int64_t time_ms)
 void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *verdict,
                          const struct request *request, struct answer *answer)
 {
-    size_t count = request->count;
-    size_t pair = verdict->pair >= 0 && (size_t)verdict->pair < count ? (size_t)verdict->pair : 0;
     *answer = (struct answer){
         .allowed = verdict->allowed != 0,
         .reason = (enum answer_reason)clamp64(verdict->reason, ANSWER_OK, ANSWER_SHARED),
@@ -227,11 +296,9 @@ void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *ver
         .reset_after_ns = ns_of(verdict->reset_after_ms),
         .wait_ns = ns_of(verdict->due_in_ms),
         .reservation = verdict->reservation,
-        .limit = verdict->limit,
-        .pair = (int32_t)pair,
-        .policy = count > 1 ? request->pairs[pair].policy->name : NULL,
-        .label = weir_decide_label(worker, &request->pairs[pair], verdict->limit),
     };
+    recall_limit(worker, request, verdict, answer);
+    answer->policy = request->count > 1 ? request->pairs[answer->pair].policy->name : NULL;
 }
 
 void weir_request_refuse(struct worker *worker, const struct request *request, struct answer *answer)
@@ -240,7 +307,7 @@ void weir_request_refuse(struct worker *worker, const struct request *request, s
     *answer = (struct answer){.reason = ANSWER_FULL,
                               .retry_after_ns = WEIR_SEC,
                               .policy = request->count > 1 ? pair->policy->name : NULL,
-                              .label = weir_decide_label(worker, pair, 0)};
+                              .label = weir_decide_label(worker, pair, NULL, 0)};
     count_up(&worker->refused, 1);
     count_up(&pair->policy->counters->counts[worker->number].refused, 1);
 }

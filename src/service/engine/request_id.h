@@ -45,7 +45,8 @@ void weir_request_end(struct worker *worker, const struct request *request, stru
                       const struct ledger_verdict *verdict);
 
 /* An answer as the ledger keeps it, and back, for the request that was asked again. */
-struct ledger_verdict weir_verdict_of(const struct answer *answer);
+struct ledger_verdict weir_verdict_of(const struct worker *worker, const struct request *request,
+                                      const struct answer *answer);
 void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *verdict,
                          const struct request *request, struct answer *answer);
 /* What a question is told for which the ledger has no room. Counts. */

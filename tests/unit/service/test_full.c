@@ -2,6 +2,7 @@
 /*
  * FULL: the numbers of every limit behind an answer.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
@@ -95,6 +96,87 @@ TEST(full_of_a_wait_is_what_was_promised)
     CHECK_EQ(kit_field(reply, "waited_ms"), 1000);
     CHECK_EQ(kit_field(reply, "count"), 1);
     CHECK_EQ(limit_number(reply, 0, "window_ms"), 1000);
+    kit_close(&kit);
+    weir_clock_set(-1);
+}
+
+/* The object as a whole: the limit's name, its rate, and what is used of it. */
+static void check_decided(const char *reply, const char *limit, int64_t count, int64_t used)
+{
+    CHECK_EQ(kit_field(reply, "allowed"), 0);
+    CHECK_EQ(kit_field(reply, "remaining"), 0);
+    CHECK_STR(kit_text(reply, "limit"), limit);
+    CHECK_EQ(kit_field(reply, "count"), count);
+    CHECK_EQ(kit_field(reply, "window_ms"), count < 0 ? -1 : 3600000);
+    CHECK_EQ(kit_field(reply, "burst"), count);
+    CHECK_EQ(kit_field(reply, "used"), used);
+}
+
+/* What decided first may be a limit of before a change of the policy, or one that there is no more. */
+TEST(full_of_a_repeat_is_of_the_limit_that_decided_first)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)) || !CHECK(kit_policy(&kit, "z", "2/h")))
+        return;
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE z k 2"), "allowed"), 1);
+    check_decided(kit_ask(&kit, "WEIR.TAKE z k 1 ID old FULL"), "2/h", 2, 2);
+    check_decided(kit_ask(&kit, "WEIR.TAKE z k 1 ID old FULL"), "2/h", 2, 2);
+    CHECK(kit_policy(&kit, "z", "50/h algo=fixed-window"));
+    check_decided(kit_ask(&kit, "WEIR.TAKE z k 1 ID old FULL"), "", -1, -1);
+    for (int i = 0; i < 2; i++)
+        check_decided(kit_ask(&kit, "WEIR.TAKE z k 1 ID x FULL"), "2/h", 2, 2);
+    const char *reply = kit_ask(&kit, "WEIR.TAKE z k 1 ID x FULL");
+    CHECK_EQ(limit_number(reply, 0, "used"), 0);
+    CHECK_EQ(limit_number(reply, 0, "remaining"), 50);
+    CHECK_EQ(limit_number(reply, 1, "used"), 2);
+    CHECK(kit_policy(&kit, "z", "7/h")); /* another table before, or none */
+    check_decided(kit_ask(&kit, "WEIR.TAKE z k 1 ID x FULL"), "", -1, -1);
+    reply = kit_ask(&kit, "WEIR.TAKE z k 1 ID x");
+    CHECK_STR(kit_text(reply, "limit"), "");
+    kit_close(&kit);
+    weir_clock_set(-1);
+}
+
+/* The name stays, the limit behind it does not: neither for all keys, nor with a prefix, nor for one. */
+TEST(full_of_a_repeat_knows_limits_that_have_changed_in_their_place)
+{
+    static const char *const keys[] = {"k", "vip:1", "one"};
+    static const char *const changes[] = {"WEIR.POLICY SET z \"5/h name=n\"",
+                                          "WEIR.OVERRIDE SET z vip:* \"5/h name=n\"",
+                                          "WEIR.OVERRIDE SET z one \"5/h name=n\""};
+    struct kit kit;
+    char line[80];
+    if (!CHECK(kit_open(&kit, "policies:\n"
+                              "  - {name: z, limits: 2/h name=n, overrides: [{key: 'vip:*', limits: 2/h "
+                              "name=n}, {key: one, limits: 2/h name=n}]}\n")))
+        return;
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(line, sizeof line, "WEIR.TAKE z %s 2", keys[i]);
+        CHECK_EQ(kit_field(kit_ask(&kit, line), "allowed"), 1);
+        (void)snprintf(line, sizeof line, "WEIR.TAKE z %s 1 ID id:%s FULL", keys[i], keys[i]);
+        check_decided(kit_ask(&kit, line), "n", 2, 2);
+        check_decided(kit_ask(&kit, line), "n", 2, 2);
+        CHECK_STR(kit_ask(&kit, changes[i]), "+OK\r\n");
+        check_decided(kit_ask(&kit, line), "", -1, -1);
+    }
+    kit_close(&kit);
+    weir_clock_set(-1);
+}
+
+/* A joint take, whose second pair was decided by limits of before a change. */
+TEST(full_of_a_repeat_of_several_pairs)
+{
+    static const char *const ask = "WEIR.TAKE a k 1 AND z k 1 ID x FULL";
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, NULL)) || !CHECK(kit_policy(&kit, "a", "9/h")) ||
+        !CHECK(kit_policy(&kit, "z", "2/h")))
+        return;
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE z k 2"), "allowed"), 1);
+    CHECK(kit_policy(&kit, "z", "50/h algo=fixed-window"));
+    check_decided(kit_ask(&kit, ask), "z/2/h", 2, 2);
+    check_decided(kit_ask(&kit, ask), "z/2/h", 2, 2);
+    CHECK(kit_policy(&kit, "a", "8/h")); /* that one did not decide */
+    check_decided(kit_ask(&kit, ask), "z/2/h", 2, 2);
     kit_close(&kit);
     weir_clock_set(-1);
 }
