@@ -107,7 +107,6 @@ static void run_lease(struct call *call)
         return;
     }
     weir_lend(call->worker, &ask, &result);
-    call->worker->changed |= ask.pools->local && result.units > 0;
     if (may_wait_for_chunks(&ask, &result) && weir_pending_fleet(call, ask.pools->wait_ns, &ask.pair, 1))
         return;
     if (result.epoch == 0) {

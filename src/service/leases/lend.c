@@ -125,6 +125,7 @@ static int64_t take_units(struct worker *worker, const struct lease_request *ask
         if (pair.n == 0)
             break;
         weir_decide_take(worker, &pair, 1, &answer);
+        worker->changed |= answer.changed;
         if (answer.allowed) {
             result->left = answer.remaining == INT64_MAX ? -1 : answer.remaining;
             return pair.n;

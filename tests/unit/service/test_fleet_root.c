@@ -465,3 +465,19 @@ TEST(reservations_of_a_root_are_those_of_its_table)
     CHECK(strstr(kit_ask(&kit, "WEIR.TAKE egress c 3 ID x"), "another question") != NULL);
     kit_close(&kit);
 }
+
+/* In shadow units are lent that nobody has: nothing is charged, and the answer waits for no disk. */
+TEST(a_lease_that_charges_nothing_changes_nothing)
+{
+    struct kit kit;
+    if (!CHECK(kit_open(&kit, QUOTA "    mode: shadow\n")))
+        return;
+    (void)kit_ask(&kit, "WEIR.LEASE egress 10");
+    CHECK(kit.changed);
+    (void)kit_ask(&kit, "WEIR.LEASE egress 1");
+    CHECK(!kit.changed);
+    (void)kit_ask(&kit, "WEIR.LEASE egress 0");
+    CHECK(!kit.changed);
+    kit_close(&kit);
+    weir_clock_set(-1);
+}
