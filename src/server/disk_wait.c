@@ -155,6 +155,14 @@ static void append_to_log(struct io_thread *io_thread)
     disk_wait->round = NULL;
 }
 
+/* Also what nobody has said: places of a table that is freed must not stay listed. */
+static bool has_uncommitted(const struct disk_wait *disk_wait)
+{
+    bool listed = weir_dirty && weir_dirty->count > 0;
+    INVARIANT(42, disk_wait->uncommitted || !listed);
+    return disk_wait->uncommitted || listed;
+}
+
 /* To release one may close it, which gives back what it waited for: that is a change, too. */
 static void end_round(void *arg)
 {
@@ -162,15 +170,14 @@ static void end_round(void *arg)
     struct disk_wait *disk_wait = &io_thread->disk_wait;
     do {
         INVARIANT(41, !disk_wait->round || disk_wait->uncommitted);
-        INVARIANT(42, disk_wait->uncommitted || !weir_dirty || weir_dirty->count == 0);
-        if (disk_wait->uncommitted)
+        if (has_uncommitted(disk_wait))
             append_to_log(io_thread);
         weir_disk_wait_release(io_thread);
         if (disk_wait->first) {
             (void)atomic_exchange_explicit(&disk_wait->expects, true, memory_order_acq_rel);
             weir_disk_wait_release(io_thread);
         }
-    } while (disk_wait->uncommitted);
+    } while (has_uncommitted(disk_wait));
     end_read_section(io_thread);
     INVARIANT(42, !io_thread->worker->snapshot && !disk_wait->round);
 }
