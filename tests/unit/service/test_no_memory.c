@@ -394,12 +394,14 @@ static const char *const files[] = {
     "users: [{name: default, may: all}]\n"
     "policies:\n"
     "  - {name: api, limits: [10/s, 5/m], candidate: 3/s, overrides: [{key: own, limits: 5/s}]}\n"
-    "  - {name: slow, limits: 1/s}\n",
+    "  - {name: slow, limits: 1/s}\n"
+    "  - {name: login, limits: [5/m, 20/h]}\n",
     "users: [{name: app, password: x, may: [take], keys: [\"a*\"]}, {name: default, may: all}]\n"
     "policies:\n"
     "  - {name: api, limits: [20/s, 6/m], candidate: 4/s,\n"
     "     overrides: [{key: own, limits: 6/s}, {key: \"p*\", limits: 1/m}]}\n"
-    "  - {name: llm-tokens, limits: 1M/s}\n"};
+    "  - {name: llm-tokens, limits: 1M/s}\n"
+    "  - {name: login, limits: [6/m, 30/h]}\n"};
 
 static const struct snapshot *before_reload;
 static bool reloaded;
