@@ -121,7 +121,7 @@ static int checked_write(struct disk *disk, int file, const void *bytes, uint64_
     struct checked_disk *checked = lock_checked(disk);
     struct checked_file *written = find_file(checked, file);
     bool zeros = is_zero(bytes, count);
-    ASSERT(!written || !written->failed);
+    ASSERT(!written || !written->write_failed);
     ASSERT(!written || !written->segment || offset >= written->frames_end);
     if (written && written->segment && !zeros)
         note_frame(written, bytes, count, offset);
@@ -131,7 +131,7 @@ static int checked_write(struct disk *disk, int file, const void *bytes, uint64_
         written->size = !error && offset + count > written->size ? offset + count : written->size;
     }
     if (error && written && !zeros) /* zeros ahead need not be there */
-        written->failed = true;
+        written->write_failed = true;
     return unlock_checked(checked, error);
 }
 
@@ -152,7 +152,7 @@ static int checked_sync(struct disk *disk, int file)
 {
     struct checked_disk *checked = lock_checked(disk);
     struct checked_file *synced = find_file(checked, file), before = {0};
-    ASSERT(!synced || !synced->failed);
+    ASSERT(!synced || !synced->sync_failed); /* a write may fail beside it, which another thread learns */
     if (synced) {
         before = *synced;
         synced->dirty = false;
@@ -165,7 +165,7 @@ static int checked_sync(struct disk *disk, int file)
         synced->synced = before.last;
         synced->synced_size = before.size;
     } else if (synced) {
-        synced->failed = synced->dirty = true;
+        synced->sync_failed = synced->dirty = true;
     }
     return unlock_checked(checked, error);
 }
@@ -333,7 +333,8 @@ void weir_check_durable(struct store *store, const char *name)
 {
     struct checked_disk *checked = lock_checked(&store->checked.disk);
     const struct checked_file *file = find_name(checked, store->dir, name);
-    ASSERT(file && !file->failed && !file->dirty && file->named && file->name_witnessed);
+    ASSERT(file && !file->write_failed && !file->sync_failed && !file->dirty && file->named &&
+           file->name_witnessed);
     (void)unlock_checked(checked, 0);
 }
 

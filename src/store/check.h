@@ -24,7 +24,8 @@ struct store;
 struct checked_file {
     char name[DISK_NAME_MAX]; /* "": free */
     int dir, file;            /* -1: closed */
-    bool segment, failed;
+    bool segment;
+    bool write_failed, sync_failed;
     bool named, name_witnessed; /* its name is on the disk; and the file system has proved it */
     bool dirty;                 /* written, and not synced */
     uint64_t size, synced_size, witnessed_size;
