@@ -38,7 +38,7 @@ void term_lines(FILE *file, const char *text, size_t len);
 
 /* As printf: what is not printable in all of it is '?', but for the ends of lines. At most 8 KiB. */
 __attribute__((format(printf, 2, 3))) void term_print(FILE *file, const char *format, ...);
-void term_print_list(FILE *file, const char *format, va_list list);
+__attribute__((format(printf, 2, 0))) void term_print_list(FILE *file, const char *format, va_list list);
 /* The arguments of %.*s for a slice. */
 #define TERM_SLICE(SLICE) (int)(SLICE).len, (SLICE).bytes
 
