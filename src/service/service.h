@@ -61,11 +61,15 @@ struct client_kill {
 
 #define ENGINE_ERROR_MAX 1024
 
+/* What clients speak; counters of decisions have one of each. */
+enum protocol { PROTOCOL_RESP, PROTOCOL_HTTP, PROTOCOLS };
+
 struct worker { /* counters are written by the worker alone, read by anybody */
     struct service *service;
     uint32_t number;
     const struct snapshot *snapshot;          /* of this read section; NULL between read sections */
     int64_t now_ns;                           /* of this read section */
+    enum protocol protocol;                   /* of the requests that are being run; set before each run */
     _Alignas(64) _Atomic uint64_t read_epoch; /* even: between read sections; see snapshot.c */
     _Atomic int64_t commands, errors;         /* requests answered; those of them with an error */
     _Atomic int64_t allowed, refused;         /* decisions of all kinds, the compatible commands' too */
@@ -117,7 +121,7 @@ struct service {
     struct fleet_joiner
         *fleet_joiner; /* joins fleets: see pools.h; or NULL: no policy has one. Under `change` */
     struct ledger ledger;
-    struct records *smyte;             /* RL.* */
+    struct records *smyte;                   /* RL.* */
     struct policy_table *client_keys;        /* CL.THROTTLE, THROTTLE, GCRA */
     struct fair_share *shares[SHARE_STORES]; /* of what all users have in common */
     int64_t horizon_ns; /* longest time a key of these may need to be full again; 0: 31 days */
