@@ -186,9 +186,9 @@ bool measured_start_weir(struct measured_server *server, const char *const *extr
         return false;
     snprintf(resp, sizeof resp, "127.0.0.1:%d", server->port);
     const char *weir = program_beside("weir", path, sizeof path);
-    const char *args[ARGS_MAX] = {weir,           "serve",     "--resp", resp,          "--unix",
-                                  server->socket, "--threads", "1",      "--log-level", "warn"};
-    for (size_t i = 10; extra && *extra && i < ARGS_MAX - 1; i++)
+    const char *args[ARGS_MAX] = {weir,        "serve", "--resp",      resp,   "--unix", server->socket,
+                                  "--threads", "1",     "--log-level", "warn", "--http", "none"};
+    for (size_t i = 12; extra && *extra && i < ARGS_MAX - 1; i++)
         args[i] = *extra++;
     return start_measured(server, args);
 }

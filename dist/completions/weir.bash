@@ -30,7 +30,8 @@ _weir()
             mapfile -t COMPREPLY < <(compgen -W "always everysec never" -- "$word")
             return
             ;;
-        --arrivals | --timeout | --ttl | --until | --time | --keys | -n | --resp | --threads | --memory | --max-clients | \
+        --arrivals | --timeout | --ttl | --until | --time | --keys | -n | --threads | --memory | --max-clients | \
+            --resp | --resp-tls | --http | --https | --admin | \
             -s | --server | -c | --coordinator | --nodes | --base | --id | --count | --every | --percent | --for | --reason)
             COMPREPLY=()
             return
@@ -46,8 +47,8 @@ _weir()
             fi
             ;;
         serve)
-            words="--config --resp --unix --threads --memory --data --hash-key-file --fsync --password-file
-                   --no-password"
+            words="--config --resp --resp-tls --http --https --admin --unix --threads --memory --data --hash-key-file --fsync
+                   --password-file --no-password"
             words="$words --max-clients --log-format --log-level --test-clock --print-config --help"
             ;;
         check)

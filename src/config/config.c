@@ -43,13 +43,21 @@ static const char *const fsyncs[] = {"always", "everysec", "never", NULL}; /* en
 static const char *const formats[] = {"logfmt", "json", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
-#define AT(MEMBER) .offset = offsetof(struct config, MEMBER)
+#define AT(MEMBER)         .offset = offsetof(struct config, MEMBER)
+#define LISTEN_WRITE(PORT) "127.0.0.1:" PORT ", [::1]:" PORT ", :" PORT " for all addresses, or none"
 static const struct config_key listen_keys[] = {
-    {"resp", "127.0.0.1:9049, [::1]:9049, :9049 for all addresses, or none", KEY_TEXT, AT(resp),
-     .unset = CONFIG_RESP, .check = is_listener},
-    {"unix", "a path such as /run/weir/weir.sock, or none", KEY_TEXT, AT(unix_path), .most = 107,
-     .unset = "none"},
-    {"http", "listen: {resp: 127.0.0.1:9049} is", KEY_OWN, .read = weir_reading_later},
+    [LISTEN_RESP] = {"resp", LISTEN_WRITE("9049"), KEY_TEXT, AT(listen[LISTEN_RESP]), .unset = CONFIG_RESP,
+                     .check = is_listener},
+    [LISTEN_RESP_TLS] = {"resp_tls", LISTEN_WRITE("9449"), KEY_TEXT, AT(listen[LISTEN_RESP_TLS]),
+                         .unset = "none", .check = is_listener},
+    [LISTEN_HTTP] = {"http", LISTEN_WRITE("9050"), KEY_TEXT, AT(listen[LISTEN_HTTP]), .unset = CONFIG_HTTP,
+                     .check = is_listener},
+    [LISTEN_HTTPS] = {"https", LISTEN_WRITE("9443"), KEY_TEXT, AT(listen[LISTEN_HTTPS]), .unset = "none",
+                      .check = is_listener},
+    [LISTEN_ADMIN] = {"admin", LISTEN_WRITE("9051"), KEY_TEXT, AT(listen[LISTEN_ADMIN]), .unset = "none",
+                      .check = is_listener},
+    [LISTEN_UNIX] = {"unix", "a path such as /run/weir/weir.sock, or none", KEY_TEXT, AT(listen[LISTEN_UNIX]),
+                     .most = 107, .unset = "none"},
 };
 static const struct config_key clients_keys[] = {
     {"max", "a number of clients from 1 to 1M, such as 10000", KEY_COUNT, AT(max_clients),
@@ -123,6 +131,26 @@ const char *weir_config_start_key(const struct config *config, size_t number, st
     return good ? file_keys[number].name : NULL;
 }
 
+const char *weir_config_listen(const struct config *config, enum listener_kind kind)
+{
+    const char *address = config->listen[kind] ? config->listen[kind] : listen_keys[kind].unset;
+    return strcmp(address, "none") == 0 ? NULL : address;
+}
+
+const char *weir_listener_name(enum listener_kind kind)
+{
+    return listen_keys[kind].name;
+}
+
+enum listener_kind weir_listener_read(const char *name, size_t len)
+{
+    int kind = LISTEN_RESP;
+    while (kind < LISTENER_KINDS &&
+           (strlen(listen_keys[kind].name) != len || memcmp(listen_keys[kind].name, name, len) != 0))
+        kind++;
+    return (enum listener_kind)kind;
+}
+
 /* ---- the file ---- */
 
 struct config *weir_config_new(void)
@@ -151,8 +179,8 @@ void weir_config_free(struct config *config)
     free(config->policies);
     free(config->users);
     free(config->path);
-    free(config->resp);
-    free(config->unix_path);
+    for (size_t i = 0; i < LISTENER_KINDS; i++)
+        free(config->listen[i]);
     free(config->data);
     free(config->hash_key_file);
     free(config->log_format);

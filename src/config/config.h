@@ -107,15 +107,25 @@ struct config_user {
     struct config_place place;
 };
 
+/* What listens. A row of listen_keys in config.c each, in this order. */
+enum listener_kind {
+    LISTEN_RESP,
+    LISTEN_RESP_TLS,
+    LISTEN_HTTP,
+    LISTEN_HTTPS,
+    LISTEN_ADMIN, /* HTTP; where it is set, administrative routes are served there alone */
+    LISTEN_UNIX,  /* RESP on a unix socket */
+    LISTENER_KINDS
+};
+
 struct config {
-    char *path; /* NULL: no file */
-    char *resp; /* host:port; NULL: the default; "none": not at all */
-    char *unix_path;
-    char *data;          /* a directory; "none": everything is in memory */
-    char *hash_key_file; /* NULL: every table draws the key of its hash */
-    int64_t fsync;       /* enum store_sync; 0: STORE_EVERYSEC */
-    int64_t memory;      /* bytes for all keys */
-    int64_t threads;     /* 0: one for each processor */
+    char *path;                   /* NULL: no file */
+    char *listen[LISTENER_KINDS]; /* host:port, or a path; NULL: the default; "none": not at all */
+    char *data;                   /* a directory; "none": everything is in memory */
+    char *hash_key_file;          /* NULL: every table draws the key of its hash */
+    int64_t fsync;                /* enum store_sync; 0: STORE_EVERYSEC */
+    int64_t memory;               /* bytes for all keys */
+    int64_t threads;              /* 0: one for each processor */
     int64_t client_keys; /* room for keys whose limits come with the call (RL.*, CL.THROTTLE); 0: a share */
     int64_t horizon_ns;  /* longest time such a key may need to be full again; 0: 31 days */
     int64_t max_clients; /* 0: 10000 */
@@ -141,10 +151,17 @@ struct config {
     "restart it"
 
 #define CONFIG_RESP     "127.0.0.1:9049"
+#define CONFIG_HTTP     "127.0.0.1:9050"
 #define CONFIG_MEMORY   (INT64_C(256) << 20)
 #define CONFIG_CLIENTS  10000
 #define CONFIG_DATA_MAX 400                /* bytes of the directory's path */
 #define CONFIG_KEYS_MAX (INT64_C(1) << 40) /* room for so many keys */
+
+/* Where it listens: an address or a path; NULL: not at all. */
+const char *weir_config_listen(const struct config *config, enum listener_kind kind);
+/* "resp", "resp_tls" and so on; LISTENER_KINDS: there is no such word. */
+const char *weir_listener_name(enum listener_kind kind);
+enum listener_kind weir_listener_read(const char *name, size_t len);
 
 /* What is not for the keys of policies: one part of the memory in so many. */
 #define CONFIG_LEDGER_SHARE 16 /* for requests with an id, and as much for reservations */

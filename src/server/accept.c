@@ -16,30 +16,55 @@
 #define ACCEPT_MOST 64 /* in one go: those who are here want answers, too */
 #define REST_MS     5
 
-static const char full[] = "-ERR max number of clients reached\r\n";
+#define HTTP_UNAVAILABLE                                                                                     \
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
 
-bool weir_acceptor_open(struct acceptor *acceptor, const struct config *config, const int *inherited,
-                        int count, struct weir_error *err)
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+#define LISTEN_EACH 4 /* sockets of one address: a name may have several */
+
+static bool open_listener(struct acceptor *acceptor, enum listener_kind kind, const char *address,
+                          struct weir_error *err)
 {
+    struct listen_socket *next = &acceptor->listeners[acceptor->count];
+    size_t opened = kind == LISTEN_UNIX ? weir_listen_unix(address, next, err)
+                                        : weir_listen_tcp(kind, address, next, LISTEN_EACH, err);
+    acceptor->count += opened;
+    return opened > 0;
+}
+
+/* Where there is an address for it, administrative routes are served there alone. */
+static void set_admin_listeners(struct acceptor *acceptor)
+{
+    bool apart = false;
+    for (size_t i = 0; i < acceptor->count; i++)
+        apart |= acceptor->listeners[i].kind == LISTEN_ADMIN;
+    for (size_t i = 0; i < acceptor->count; i++)
+        acceptor->listeners[i].admin = !apart || acceptor->listeners[i].kind == LISTEN_ADMIN;
+}
+
+bool weir_acceptor_open(struct acceptor *acceptor, const struct config *config,
+                        const struct inherited_socket *inherited, int count, struct weir_error *err)
+{
+    _Static_assert(LISTENER_KINDS * LISTEN_EACH <= LISTEN_MAX, "room for every address");
     for (int i = 0; i < count && acceptor->count < LISTEN_MAX; i++)
-        if (!weir_listen_inherited(inherited[i], &acceptor->listeners[acceptor->count++], err))
+        if (!weir_listen_inherited(inherited[i].fd, inherited[i].kind,
+                                   &acceptor->listeners[acceptor->count++], err))
             return false;
-    const char *resp = config->resp ? config->resp : CONFIG_RESP;
-    if (count == 0 && strcmp(resp, "none") != 0) {
-        size_t opened = weir_listen_tcp(resp, acceptor->listeners, LISTEN_MAX - 1, err);
-        if (opened == 0)
+    for (int kind = 0; count == 0 && kind < LISTENER_KINDS; kind++) {
+        const char *address = weir_config_listen(config, (enum listener_kind)kind);
+        if (address && !open_listener(acceptor, (enum listener_kind)kind, address, err))
             return false;
-        acceptor->count = opened;
     }
-    if (count == 0 && config->unix_path) {
-        if (!weir_listen_unix(config->unix_path, &acceptor->listeners[acceptor->count], err))
-            return false;
-        acceptor->count++;
-    }
-    if (acceptor->count == 0) {
-        weir_error_set(err, EINVAL, "nowhere to listen; give --resp 127.0.0.1:9049 or --unix PATH");
-        return false;
-    }
+    for (size_t i = 0; i < acceptor->count; i++)
+        if (listener_is_tls(&acceptor->listeners[i]))
+            return weir_error_complain(err,
+                                       "%s needs a certificate: tls: {cert: FILE, key: FILE} in weir.yaml",
+                                       weir_listener_name(acceptor->listeners[i].kind));
+    if (acceptor->count == 0)
+        return weir_error_complain(
+            err, "nowhere to listen; give --resp 127.0.0.1:9049, --http 127.0.0.1:9050 or --unix PATH");
+    set_admin_listeners(acceptor);
     acceptor->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return true;
 }
@@ -56,11 +81,20 @@ bool weir_acceptor_is_local(const struct acceptor *acceptor, const char **other)
 
 /* ---- letting in ------------------------------------------------------------------------------- */
 
-static void refuse_client(struct acceptor *acceptor, int fd, const char *address, enum admission entry)
+/* By TLS a handshake would have to come first, and costs more than all else. */
+void weir_acceptor_turn_away(const struct listen_socket *listener, int fd, const char *resp)
+{
+    const char *text = listener_is_http(listener) ? HTTP_UNAVAILABLE : resp;
+    if (!listener_is_tls(listener))
+        (void)!send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void refuse_client(struct acceptor *acceptor, const struct listen_socket *listener, int fd,
+                          const char *address, enum admission entry)
 {
     const struct service *service = acceptor->service;
     struct client_count_totals count = weir_client_counts_read(service->client_counts);
-    (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    weir_acceptor_turn_away(listener, fd, "-ERR max number of clients reached\r\n");
     close(fd);
     atomic_fetch_add(&acceptor->service->rejected, 1);
     weir_log(LOG_WARN_LEVEL, "client-refused", LOG_TEXT("client", address),
@@ -95,7 +129,7 @@ static void refuse_client_without_descriptors(struct acceptor *acceptor, const s
         close(acceptor->spare);
     int fd = weir_listen_accept(listener, address, local, &busy);
     if (fd >= 0)
-        refuse_client(acceptor, fd, address, ADMISSION_REFUSED);
+        refuse_client(acceptor, listener, fd, address, ADMISSION_REFUSED);
     acceptor->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -130,9 +164,10 @@ static void accept_clients(struct acceptor *acceptor, const struct listen_socket
             refuse_client_without_descriptors(acceptor, listener);
         if (fd < 0)
             return;
-        enum admission entry = weir_connection_offer(find_least_loaded(acceptor), fd, address, local);
+        enum admission entry =
+            weir_connection_offer(find_least_loaded(acceptor), listener, fd, address, local);
         if (entry == ADMISSION_REFUSED || entry == ADMISSION_ADDRESS_FULL)
-            refuse_client(acceptor, fd, address, entry);
+            refuse_client(acceptor, listener, fd, address, entry);
     }
 }
 

@@ -20,12 +20,15 @@ struct acceptor {
 };
 
 /* Takes the addresses that the configuration says, or takes over sockets that are there. */
-bool weir_acceptor_open(struct acceptor *acceptor, const struct config *config, const int *inherited,
-                        int count, struct weir_error *err);
+bool weir_acceptor_open(struct acceptor *acceptor, const struct config *config,
+                        const struct inherited_socket *inherited, int count, struct weir_error *err);
 /* Is every listener for this machine alone? Else *other is one that is not. */
 bool weir_acceptor_is_local(const struct acceptor *acceptor, const char **other);
 /* Lets them in: by the first I/O thread, to `io_threads`. */
 bool weir_acceptor_watch(struct acceptor *acceptor, struct loop *loop, struct weir_error *err);
 void weir_acceptor_close(struct acceptor *acceptor); /* nobody comes in any more */
+
+/* Tells a client why it is not let in: `resp` by RESP, 503 by HTTP, nothing by TLS. The socket stays open. */
+void weir_acceptor_turn_away(const struct listen_socket *listener, int fd, const char *resp);
 
 #endif

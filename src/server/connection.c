@@ -362,14 +362,16 @@ static enum admission admit_connection(struct connection *connection, const char
     return entry;
 }
 
-enum admission weir_connection_offer(struct io_thread *io_thread, int fd, const char *address,
-                                     const char *local)
+enum admission weir_connection_offer(struct io_thread *io_thread, const struct listen_socket *listener,
+                                     int fd, const char *address, const char *local)
 {
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         return ADMISSION_REFUSED;
     connection->io_thread = io_thread;
     connection->fd = fd;
+    connection->protocol = listener_is_http(listener) ? PROTOCOL_HTTP : PROTOCOL_RESP;
+    connection->admin = listener->admin;
     connection->in.most = REQUEST_MAX + 2 * READ_SIZE;
     connection->out.most = OUTPUT_MOST;
     connection->callback = (struct loop_callback){.run = on_arrival, .arg = connection};

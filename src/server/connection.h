@@ -13,6 +13,7 @@
 #define WEIR_SERVER_CONNECTION_H
 
 #include "server/io_thread.h"
+#include "server/listen.h"
 #include "service/pending.h"
 
 #define LOGIN_TIMEOUT_MS 10000
@@ -45,15 +46,17 @@ struct connection {
     size_t held_back; /* so many bytes */
     int fd;
     enum connection_state state;
-    bool more;            /* `in` has not been looked at since the last request was run */
-    bool in_again;        /* is in the list io_thread->again */
-    bool gone;            /* to be freed when that list, or the thread that works for it, is done with it */
-    bool posted;          /* its pending request is on its way to another thread, or back */
-    bool resting;         /* it is not read for a moment: see weir_waiting_rest */
-    bool spoke;           /* since the I/O thread began to drain */
-    bool ended;           /* it will say nothing more */
-    bool unauthenticated; /* is counted as one */
-    size_t buffered;      /* bytes of its buffers, as last counted in io_thread->buffered */
+    enum protocol protocol; /* of its listener, as what follows */
+    bool admin;             /* administrative routes are served */
+    bool more;              /* `in` has not been looked at since the last request was run */
+    bool in_again;          /* is in the list io_thread->again */
+    bool gone;              /* to be freed when that list, or the thread that works for it, is done with it */
+    bool posted;            /* its pending request is on its way to another thread, or back */
+    bool resting;           /* it is not read for a moment: see weir_waiting_rest */
+    bool spoke;             /* since the I/O thread began to drain */
+    bool ended;             /* it will say nothing more */
+    bool unauthenticated;   /* is counted as one */
+    size_t buffered;        /* bytes of its buffers, as last counted in io_thread->buffered */
     int64_t began_ms, asked_ms, wrote_ms, linger_until_ms;
     struct session session;
     _Atomic bool killed; /* by another thread; apart from what this one uses all the time */
@@ -61,8 +64,8 @@ struct connection {
 };
 
 /* Takes over the file and sends it to its I/O thread, if there is room; by any thread. */
-enum admission weir_connection_offer(struct io_thread *io_thread, int fd, const char *address,
-                                     const char *local);
+enum admission weir_connection_offer(struct io_thread *io_thread, const struct listen_socket *listener,
+                                     int fd, const char *address, const char *local);
 
 /* ---- by the I/O thread itself ---- */
 

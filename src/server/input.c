@@ -115,6 +115,17 @@ static size_t run_batch(struct connection *connection, const struct request_batc
     return batch->end;
 }
 
+/* Requests of HTTP are not run yet. */
+static size_t run_http_slice(struct connection *connection, size_t len)
+{
+    static const char answer[] =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    buffer_put(&connection->io_thread->out, answer, sizeof answer - 1);
+    connection->state = LEAVING;
+    connection->more = false;
+    return len;
+}
+
 /* Runs a slice of what was read; returns how many bytes are done with. */
 static size_t run_slice(struct connection *connection, char *bytes, size_t len)
 {
@@ -125,6 +136,8 @@ static size_t run_slice(struct connection *connection, char *bytes, size_t len)
     INVARIANT(36, may_run_more(connection) && buffer_len(&connection->out) <= OUTPUT_PAUSE);
     ASSERT(!io_thread->draining || !connection->pieces);
     ASSERT(connection->answered == 0 && buffer_len(&io_thread->out) == 0);
+    if (connection->protocol == PROTOCOL_HTTP)
+        return run_http_slice(connection, len);
     pthread_mutex_lock(&io_thread->mutex);
     do {
         read_batch(&batch, io_thread->args, weir_connection_is_unauthenticated(connection), bytes + used,

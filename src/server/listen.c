@@ -141,30 +141,45 @@ static int open_tcp(const struct addrinfo *at, int port)
     return -1;
 }
 
-static bool tcp_failed(const char *address, int fault, struct weir_error *err)
+/* "--resp-tls": the option of the command line that names the address. */
+static const char *listen_option(enum listener_kind kind, char option[static LISTEN_ADDRESS_MAX])
 {
+    snprintf(option, LISTEN_ADDRESS_MAX, "--%s", weir_listener_name(kind));
+    for (char *at = option; *at; at++)
+        *at = *at == '_' ? '-' : *at;
+    return option;
+}
+
+static bool tcp_failed(enum listener_kind kind, const char *address, int fault, struct weir_error *err)
+{
+    char option[LISTEN_ADDRESS_MAX];
+    listen_option(kind, option);
     if (fault == EADDRINUSE)
         return weir_error_complain_as(
             err, EADDRINUSE,
-            "%.80s is in use; is another weir running? --resp 127.0.0.1:9050 takes another port", address);
+            "%.80s is in use; is another weir running? %s 127.0.0.1:9061 takes another port%s%s%s", address,
+            option, kind == LISTEN_RESP ? "" : ", ", kind == LISTEN_RESP ? "" : option,
+            kind == LISTEN_RESP ? "" : " none does without");
     if (fault == EACCES)
-        return weir_error_complain_as(
-            err, EACCES, "%.80s: not allowed; ports below 1024 belong to root, --resp names another",
-            address);
+        return weir_error_complain_as(err, EACCES,
+                                      "%.80s: not allowed; ports below 1024 belong to root, %s names another",
+                                      address, option);
     if (fault == EADDRNOTAVAIL)
-        return weir_error_complain_as(
-            err, EADDRNOTAVAIL, "%.80s is no address of this machine; --resp :PORT listens on all of them",
-            address);
+        return weir_error_complain_as(err, EADDRNOTAVAIL,
+                                      "%.80s is no address of this machine; %s :PORT listens on all of them",
+                                      address, option);
     return weir_error_complain_as(err, fault, "cannot listen on %.80s: %s", address, strerror(fault));
 }
 
 /* A machine may know an address family by name only: what it cannot do is left out as long as one works. */
-static size_t open_each(const struct addrinfo *list, struct listen_socket *listeners, size_t room, int *fault)
+static size_t open_each(enum listener_kind kind, const struct addrinfo *list, struct listen_socket *listeners,
+                        size_t room, int *fault)
 {
     size_t count = 0;
     for (const struct addrinfo *at = list; at && count < room; at = at->ai_next) {
         struct listen_socket *listener = &listeners[count];
-        *listener = (struct listen_socket){.fd = open_tcp(at, count > 0 ? listeners[0].port : 0)};
+        *listener =
+            (struct listen_socket){.fd = open_tcp(at, count > 0 ? listeners[0].port : 0), .kind = kind};
         if (listener->fd >= 0 && describe_listener(listener)) {
             count++;
             continue;
@@ -183,8 +198,8 @@ static size_t open_each(const struct addrinfo *list, struct listen_socket *liste
     return count;
 }
 
-size_t weir_listen_tcp(const char *address, struct listen_socket *listeners, size_t room,
-                       struct weir_error *err)
+size_t weir_listen_tcp(enum listener_kind kind, const char *address, struct listen_socket *listeners,
+                       size_t room, struct weir_error *err)
 {
     char host[HOST_MAX];
     const char *port;
@@ -203,10 +218,10 @@ size_t weir_listen_tcp(const char *address, struct listen_socket *listeners, siz
         weir_error_complain(err, "cannot listen on %.80s: %s", address, gai_strerror(fault));
         return 0;
     }
-    size_t count = open_each(list, listeners, room, &fault);
+    size_t count = open_each(kind, list, listeners, room, &fault);
     freeaddrinfo(list);
     if (count == 0)
-        tcp_failed(address, fault, err);
+        tcp_failed(kind, address, fault, err);
     return count;
 }
 
@@ -243,7 +258,7 @@ bool weir_listen_unix(const char *path, struct listen_socket *listener, struct w
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat file;
-    *listener = (struct listen_socket){.fd = -1};
+    *listener = (struct listen_socket){.fd = -1, .kind = LISTEN_UNIX};
     if (path[0] == '\0' || strlen(path) >= sizeof address.sun_path)
         return weir_error_complain(err, "'%.100s' is no path for a socket; it has 1 to %d bytes", path,
                                    (int)sizeof address.sun_path - 1);
@@ -269,17 +284,20 @@ bool weir_listen_unix(const char *path, struct listen_socket *listener, struct w
 
 /* ---- those of others -------------------------------------------------------------------------- */
 
-bool weir_listen_inherited(int fd, struct listen_socket *listener, struct weir_error *err)
+bool weir_listen_inherited(int fd, enum listener_kind kind, struct listen_socket *listener,
+                           struct weir_error *err)
 {
     int listens = 0, type = 0;
     socklen_t len = sizeof listens;
-    *listener = (struct listen_socket){.fd = fd, .inherited = true};
+    *listener = (struct listen_socket){.fd = fd, .kind = kind, .inherited = true};
     bool good = getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens;
     len = sizeof type;
     good = good && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
     if (!good || !describe_listener(listener))
         return weir_error_complain(
             err, "descriptor %d was handed over and is no listening stream socket; look at weir.socket", fd);
+    if (kind == LISTENER_KINDS || (kind == LISTEN_UNIX) > listener->is_unix)
+        listener->kind = listener->is_unix ? LISTEN_UNIX : LISTEN_RESP;
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
         return weir_error_complain_as(err, errno, "descriptor %d: %s", fd, strerror(errno));
@@ -290,7 +308,7 @@ bool weir_listen_start(struct listen_socket *listener, struct weir_error *err)
 {
     if (listener->inherited || listener->is_unix || listen(listener->fd, BACKLOG) == 0)
         return true;
-    return tcp_failed(listener->text, errno, err); /* somebody else may have been quicker */
+    return tcp_failed(listener->kind, listener->text, errno, err); /* somebody else may have been quicker */
 }
 
 void weir_listen_end(struct listen_socket *listener)

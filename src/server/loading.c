@@ -27,12 +27,12 @@ static void close_loading_client(int fd)
     close(fd);
 }
 
-static void add_loading_client(struct loading_clients *clients, int fd)
+static void add_loading_client(struct loading_clients *clients, const struct listen_socket *listener, int fd)
 {
     int *place = &clients->files[clients->count % LOADING_CLIENTS];
     if (clients->count++ >= LOADING_CLIENTS)
         close_loading_client(*place);
-    (void)!send(fd, loads, sizeof loads - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    weir_acceptor_turn_away(listener, fd, loads);
     (void)shutdown(fd, SHUT_WR);
     *place = fd;
 }
@@ -54,7 +54,7 @@ static void *run_loading(void *arg)
                          ? -1
                          : weir_listen_accept(&acceptor->listeners[i], address, local, &busy);
             if (fd >= 0)
-                add_loading_client(&clients, fd);
+                add_loading_client(&clients, &acceptor->listeners[i], fd);
         }
     for (size_t i = 0; i < clients.count && i < LOADING_CLIENTS; i++)
         close_loading_client(clients.files[i]);

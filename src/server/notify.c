@@ -36,14 +36,18 @@ static bool meant_for_us(const char *pid_text)
     return parse_env_number(pid_text, &pid) && pid == getpid();
 }
 
-int weir_notify_sockets(int *fds, int room)
+int weir_notify_sockets(struct inherited_socket *sockets, int room)
 {
     int64_t given = 0;
     int count = 0;
+    const char *name = getenv("LISTEN_FDNAMES"); /* "resp:http": one for each descriptor */
     if (meant_for_us(getenv("LISTEN_PID")) && parse_env_number(getenv("LISTEN_FDS"), &given))
-        for (int fd = FIRST_FD; fd - FIRST_FD < given && count < room; fd++)
+        for (int fd = FIRST_FD; fd - FIRST_FD < given && count < room; fd++) {
+            size_t len = name ? strcspn(name, ":") : 0;
             if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
-                fds[count++] = fd;
+                sockets[count++] = (struct inherited_socket){fd, weir_listener_read(name ? name : "", len)};
+            name = name && name[len] == ':' ? name + len + 1 : NULL;
+        }
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");
     unsetenv("LISTEN_FDNAMES");

@@ -8,8 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sockets for this process, from descriptor 3 on; the variables are taken out of the environment. */
-int weir_notify_sockets(int *fds, int room);
+#include "server/listen.h"
+
+/* Sockets for this process, from descriptor 3 on, with the kind that FileDescriptorName= says; the variables
+ * are taken out of the environment. */
+int weir_notify_sockets(struct inherited_socket *sockets, int room);
 
 /* "READY=1\nSTATUS=...": false: nobody listens, or it failed. */
 bool weir_notify_send(const char *state);

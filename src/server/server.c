@@ -307,9 +307,12 @@ static bool log_listeners(struct server *server, struct weir_error *err)
     struct buffer text = {.most = LISTEN_MAX * 256};
     for (size_t i = 0; i < server->acceptor.count; i++) {
         const struct listen_socket *listener = &server->acceptor.listeners[i];
+        const char *kind = weir_listener_name(listener->kind);
+        buffer_put(&text, kind, strlen(kind));
+        buffer_put(&text, " ", 1);
         buffer_put(&text, listener->text, strlen(listener->text));
         buffer_put(&text, "\n", 1);
-        if (!listener->is_unix && server->service->tcp_port == 0)
+        if (listener->kind == LISTEN_RESP && server->service->tcp_port == 0)
             server->service->tcp_port = listener->port;
     }
     buffer_put(&text, "", 1);

@@ -8,6 +8,7 @@
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
 
+#include "server/listen.h"
 #include "service/service.h"
 
 #define SERVER_THREADS_MAX 64
@@ -15,9 +16,9 @@
 struct server;
 
 struct server_options {
-    const struct config *config;    /* with what the command line said already in it */
-    struct service_options service; /* `workers` is set by the server */
-    int *inherited;                 /* sockets that are listening already (systemd): instead of the others */
+    const struct config *config;        /* with what the command line said already in it */
+    struct service_options service;     /* `workers` is set by the server */
+    struct inherited_socket *inherited; /* listening already (systemd): instead of what `config` says */
     int inherited_count;
     /* How long things may take, in milliseconds, for tests; 0: as connection.h has it. */
     int64_t stuck_ms, login_timeout_ms, drain_ms;
@@ -33,7 +34,7 @@ int weir_server_run(struct server *server);
 void weir_server_free(struct server *server); /* NULL is fine */
 
 struct service *weir_server_service(struct server *server);
-/* Where it listens: "127.0.0.1:9049", one line each. */
+/* Where it listens: "resp 127.0.0.1:9049", one line each. */
 const char *weir_server_listens(const struct server *server);
 int weir_server_threads(const struct server *server);
 

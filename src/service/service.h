@@ -136,7 +136,7 @@ struct service {
     int64_t start_lead_ns;
     int64_t started_ms, started_ns;
     char run_id[41];
-    char *listens; /* for INFO: what the server said */
+    char *listens; /* for INFO: "resp 127.0.0.1:9049", a line each; NULL: no server */
     int tcp_port;
     int64_t max_clients;
     int64_t per_address, per_user;          /* of them; 0: as many, and by weir_service_clients */

@@ -129,7 +129,7 @@ def check_files(prefix, whole):
     """The command and what belongs to it come with the whole, and only with it."""
     for name in ("bin/weir", "share/man/man1/weir.1", "share/man/man1/weir-spec.1",
                  "share/bash-completion/completions/weir", "share/weir/weir.yaml", "lib/systemd/system/weir.socket",
-                 "lib/systemd/system/weir.service"):
+                 "lib/systemd/system/weir-http.socket", "lib/systemd/system/weir.service"):
         expect((prefix / name).exists() == whole, f"{name} was {'not ' if whole else ''}installed")
     for name in BENCH:
         expect(not (prefix / name).exists(), f"{name} was installed with the server")

@@ -276,8 +276,8 @@ twice the total
             self.assertEqual(self.notes(f'listen: {{resp: "{address}"}}\n{policies}'), [exposed.format(address)])
         for address in "127.0.0.1:1", "[::1]:1", "localhost:1":
             self.assertEqual(self.notes(f'listen: {{resp: "{address}"}}\n{policies}'), [])
-        self.assertEqual(self.notes(f"listen: {{resp: none}}\n{policies}"),
-                         ["nowhere to listen: weir serve needs --resp or --unix, or sockets of systemd"])
+        self.assertEqual(self.notes(f"listen: {{resp: none, http: none}}\n{policies}"),
+                         ["nowhere to listen: weir serve needs --resp, --http or --unix, or sockets of systemd"])
         self.assertEqual(self.notes(f"listen: {{resp: none, unix: /tmp/s}}\n{policies}"), [])
 
     def test_who_may_what_afterwards(self):

@@ -59,8 +59,9 @@ static inline bool server_begin_with(const struct here_options *wanted)
     here.config = weir_config_parse("weir.yaml", text, strlen(text), complain, NULL);
     if (!CHECK(here.config != NULL))
         return false;
-    here.config->resp = strdup("none");
-    here.config->unix_path = strdup(here.path);
+    here.config->listen[LISTEN_RESP] = strdup("none");
+    here.config->listen[LISTEN_HTTP] = strdup("none");
+    here.config->listen[LISTEN_UNIX] = strdup(here.path);
     here.config->threads = wanted->threads > 0 ? wanted->threads : 2;
     here.config->max_clients = wanted->max_clients;
     struct server_options options = {

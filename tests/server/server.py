@@ -193,7 +193,8 @@ def encode(*words):
 
 
 def environment(**changes):
-    base = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    """Of a command, which must not listen on the default port of HTTP: tests run beside each other."""
+    base = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "WEIR_HTTP": "none"}
     for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
         if name in os.environ:
             base[name] = os.environ[name]
@@ -202,10 +203,11 @@ def environment(**changes):
 
 
 class Server:
-    """`weir serve` in a folder of its own. `config` is the text of its weir.yaml."""
+    """`weir serve` in a folder of its own. `config` is the text of its weir.yaml. `also` are other listeners, such as
+    "http": the OS chooses their ports, which are in `ports`."""
 
     def __init__(self, *arguments, config=None, tcp=True, unix=False, env=None, threads=2, ready=True, pass_fds=(),
-                 before=None, prefix=()):
+                 before=None, prefix=(), also=()):
         self.folder = tempfile.TemporaryDirectory(prefix="weir-")
         self.path = os.path.join(self.folder.name, "weir.sock") if unix else None
         self.config_path = os.path.join(self.folder.name, "weir.yaml")
@@ -216,6 +218,8 @@ class Server:
             line += ["--resp", "none"]
         if unix:
             line += ["--unix", self.path]
+        for kind in also:
+            line += ["--" + kind.replace("_", "-"), "127.0.0.1:0"]
         if threads:
             line += ["--threads", str(threads)]
         if config is not None:
@@ -230,6 +234,7 @@ class Server:
         self.reader = threading.Thread(target=self.listen, daemon=True)
         self.reader.start()
         self.port = None
+        self.ports = {}  # of the first listener of each kind
         if ready:
             try:
                 self.wait_ready()
@@ -260,9 +265,11 @@ class Server:
     def wait_ready(self):
         self.wait_line(r"event\"?[=:]\"?ready")
         for line in self.lines:
-            found = re.search(r"listening\"?[ ,].*\bon\"?[=:]\"?(?:127\.0\.0\.1|\[::1\]|0\.0\.0\.0|\[::\]):(\d+)", line)
-            if found and self.port is None:
-                self.port = int(found.group(1))
+            found = re.search(r"listening\"?[ ,].*\bon\"?[=:]\"?(?:127\.0\.0\.1|\[::1\]|0\.0\.0\.0|\[::\]):(\d+)"
+                              r"\"?[ ,]+\"?for\"?[=:]\"?(\w+)", line)
+            if found:
+                self.ports.setdefault(found.group(2), int(found.group(1)))
+        self.port = self.ports.get("resp")
 
     def configure(self, text):
         with open(self.config_path, "w", encoding="utf-8") as file:

@@ -126,7 +126,7 @@ class Documents(server.ServerTest):
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(server.ROOT)
-            os.execve(server.WEIR, ["weir", "serve", "--config", CONFIG, "--resp", "127.0.0.1:0"],
+            os.execve(server.WEIR, ["weir", "serve", "--config", CONFIG, "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"],
                       server.environment())
         try:
             text, deadline = "", time.monotonic() + server.PATIENCE
@@ -136,8 +136,8 @@ class Documents(server.ServerTest):
             os.kill(pid, 15)
             self.assertEqual(os.waitpid(pid, 0)[1], 0)
             os.close(terminal)
-        port = re.search(r"127\.0\.0\.1:(\d+)", text).group(1)
-        self.assertEqual(text.replace("\r", "").replace(port, PORT), shown)
+        port, http = re.search(r"127\.0\.0\.1:(\d+), http 127\.0\.0\.1:(\d+)", text).groups()
+        self.assertEqual(text.replace("\r", "").replace(port, PORT).replace(http, "9050"), shown)
 
 
 @unittest.skipUnless(CLI, "there is no redis-cli")

@@ -106,13 +106,19 @@ class Refused(unittest.TestCase):
             self.assertIn("write host:port, such as 127.0.0.1:9049", self.refuse("--resp", address))
         self.assertIn("is no address of this machine", self.refuse("--resp", "192.0.2.1:0"))
         self.assertIn("nowhere to listen", self.refuse("--resp", "none"))
+        for kind in "http", "admin":
+            self.assertIn("can be reached from elsewhere and there is no password",
+                          self.refuse("--resp", "none", "--" + kind, "0.0.0.0:0"))
 
     def test_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as other:
             port = other.getsockname()[1]
             self.assertEqual(self.refuse("--resp", f"127.0.0.1:{port}"),
                              f"weir serve: 127.0.0.1:{port} is in use; is another weir running? "
-                             "--resp 127.0.0.1:9050 takes another port\n")
+                             "--resp 127.0.0.1:9061 takes another port\n")
+            self.assertEqual(self.refuse("--http", f"127.0.0.1:{port}", "--resp", "127.0.0.1:0"),
+                             f"weir serve: 127.0.0.1:{port} is in use; is another weir running? "
+                             "--http 127.0.0.1:9061 takes another port, --http none does without\n")
 
     def test_unix_sockets_that_cannot_be(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -457,8 +463,31 @@ class Systemd(server.ServerTest):
                     process.kill()
                     process.communicate()
         self.assertEqual(process.returncode, 0, log)
-        self.assertIn(f"event=listening on=127.0.0.1:{port}", log)
+        self.assertIn(f"event=listening on=127.0.0.1:{port} for=resp", log)
         self.assertEqual(log.count("event=listening"), 1)
+
+    def test_sockets_that_are_handed_over_have_a_name(self):
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+            ports = [door.getsockname()[1] for door in (one, two)]
+            process = subprocess.Popen(
+                ["sh", "-c", f'LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=http:weir.socket exec "{server.WEIR}" serve '
+                 f'3<&{one.fileno()} 4<&{two.fileno()}'],
+                stderr=subprocess.PIPE, text=True, env=server.environment(), pass_fds=[one.fileno(), two.fileno()])
+            try:
+                with server.Client(("127.0.0.1", ports[1])) as client:
+                    listeners = [line for line in client.ask("INFO", "server").split("\r\n") if line.startswith("listener")]
+                with server.Client(("127.0.0.1", ports[0])) as client:
+                    client.raw(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    self.assertTrue(client.first_line().startswith(b"HTTP/1.1 "))
+                process.send_signal(signal.SIGTERM)
+                _, log = process.communicate(timeout=server.PATIENCE)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.communicate()
+        self.assertEqual(listeners, [f"listener0:name=http,address=127.0.0.1:{ports[0]}",
+                                     f"listener1:name=resp,address=127.0.0.1:{ports[1]}"])
+        self.assertIn(f"event=listening on=127.0.0.1:{ports[0]} for=http", log)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ void check_fleet_print(void)
 
 static bool is_for_this_machine(const char *address)
 {
-    static const char *const fronts[] = {"127.", "localhost:", "[::1]:", "none"};
+    static const char *const fronts[] = {"127.", "localhost:", "[::1]:"};
     for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
         if (strncmp(address, fronts[i], strlen(fronts[i])) == 0)
             return true;
@@ -136,16 +136,19 @@ static const struct config_user *find_config_user(const struct config *config, c
 
 static void note_listeners(const struct config *config)
 {
-    const char *resp = config->resp ? config->resp : CONFIG_RESP;
     const struct config_user *user = find_config_user(config, "default");
-    bool open = config->user_count == 0 || (user && !user->has_password);
-    if (strcmp(resp, "none") == 0 && !config->unix_path)
-        check_note("nowhere to listen: weir serve needs --resp or --unix, or sockets of systemd");
-    if (!open || is_for_this_machine(resp))
-        return;
-    check_note("%.200s can be reached from elsewhere and there is no password: weir serve needs "
-               "--password-file FILE, or --no-password",
-               resp);
+    bool open = config->user_count == 0 || (user && !user->has_password), anywhere = false;
+    for (int kind = 0; kind < LISTENER_KINDS; kind++) {
+        const char *address = weir_config_listen(config, (enum listener_kind)kind);
+        anywhere |= address != NULL;
+        if (!address || !open || kind == LISTEN_UNIX || is_for_this_machine(address))
+            continue;
+        check_note("%.200s can be reached from elsewhere and there is no password: weir serve needs "
+                   "--password-file FILE, or --no-password",
+                   address);
+    }
+    if (!anywhere)
+        check_note("nowhere to listen: weir serve needs --resp, --http or --unix, or sockets of systemd");
 }
 
 /* ---- what is kept ---- */

@@ -29,7 +29,7 @@
 
 /* What the command line says, else the environment; NULL, 0 and -1: neither. */
 static struct serve_settings {
-    const char *config, *resp, *unix_path, *data, *hash_key_file, *password_file;
+    const char *config, *listen[LISTENER_KINDS], *data, *hash_key_file, *password_file;
     int64_t threads, memory, max_clients;
     int fsync, log_format, log_level; /* numbers of the words below */
     bool no_password, test_clock, print_config;
@@ -82,9 +82,10 @@ static bool apply_serve_settings(void *arg, struct config *config)
     config->max_clients = settings.max_clients ? settings.max_clients : config->max_clients;
     if (settings.fsync >= 0)
         config->fsync = weir_fsync_read(fsyncs[settings.fsync]);
-    return set_config_text(settings.resp, &config->resp) &&
-           set_config_text(settings.unix_path, &config->unix_path) &&
-           set_config_text(settings.data, &config->data) &&
+    for (int kind = 0; kind < LISTENER_KINDS; kind++)
+        if (!set_config_text(settings.listen[kind], &config->listen[kind]))
+            return false;
+    return set_config_text(settings.data, &config->data) &&
            set_config_text(settings.hash_key_file, &config->hash_key_file) &&
            set_config_text(settings.log_format >= 0 ? formats[settings.log_format] : NULL,
                            &config->log_format) &&
@@ -98,9 +99,9 @@ static bool check_paths(void)
         return args_fail("serve", "--data takes a path of at most 400 bytes, or none, not '%s'",
                          settings.data),
                false;
-    if (settings.unix_path && strncmp(settings.unix_path, "unix:", 5) == 0)
+    if (settings.listen[LISTEN_UNIX] && strncmp(settings.listen[LISTEN_UNIX], "unix:", 5) == 0)
         return args_fail("serve", "--unix takes a path alone, such as /run/weir/weir.sock, not '%s'",
-                         settings.unix_path),
+                         settings.listen[LISTEN_UNIX]),
                false;
     return true;
 }
@@ -181,15 +182,26 @@ static bool is_kept(const struct config *config)
     return config->data && strcmp(config->data, "none") != 0;
 }
 
-/* "redis-cli -p 9049", "redis-cli -s /run/weir.sock" */
-static void format_connect_command(const char *listens, char *text, size_t size)
+/* The line of the first that Redis clients can talk to; or NULL. */
+static const char *find_redis_listener(const char *listens)
 {
-    size_t len = strcspn(listens, "\n");
-    const char *colon = memrchr(listens, ':', len);
-    if (strncmp(listens, "unix:", 5) == 0)
-        snprintf(text, size, "redis-cli -s %.*s", (int)len - 5, listens + 5);
+    for (const char *at = listens; *at; at += strcspn(at, "\n") + 1)
+        if (strncmp(at, "resp", 4) == 0 || strncmp(at, "unix", 4) == 0)
+            return at;
+    return NULL;
+}
+
+/* "redis-cli -p 9049", "redis-cli --tls -p 9449", "redis-cli -s /run/weir.sock" */
+static void format_connect_command(const char *line, char *text, size_t size)
+{
+    const char *address = line + strcspn(line, " ") + 1;
+    size_t len = strcspn(address, "\n");
+    const char *colon = memrchr(address, ':', len);
+    if (strncmp(address, "unix:", 5) == 0)
+        snprintf(text, size, "redis-cli -s %.*s", (int)len - 5, address + 5);
     else if (colon)
-        snprintf(text, size, "redis-cli -p %.*s", (int)(listens + len - colon) - 1, colon + 1);
+        snprintf(text, size, "redis-cli%s -p %.*s", strncmp(line, "resp_tls", 8) == 0 ? " --tls" : "",
+                 (int)(address + len - colon) - 1, colon + 1);
 }
 
 /* "redis-cli -p 9049 --user app --askpass": as somebody who may take. */
@@ -213,7 +225,9 @@ static void format_first_command(const struct serve_banner *banner, const char *
                                  size_t size)
 {
     char connect[160 + CONFIG_NAME_MAX] = "redis-cli";
-    format_connect_command(listens, connect, 160);
+    const char *line = find_redis_listener(listens);
+    if (line)
+        format_connect_command(line, connect, 160);
     add_login(banner, connect, sizeof connect);
     if (banner->policies > 0)
         (void)snprintf(text, size, "%s WEIR.TAKE %s some-key", connect, banner->policy);
@@ -238,7 +252,7 @@ static void print_welcome(const struct serve_banner *banner, const char *listens
     const struct config *config = banner->config;
     fprintf(stderr, "weir %s listens on", weir_version());
     for (const char *at = listens; *at; at += strcspn(at, "\n") + 1)
-        fprintf(stderr, " %.*s", (int)strcspn(at, "\n"), at);
+        fprintf(stderr, "%s %.*s", at > listens ? "," : "", (int)strcspn(at, "\n"), at);
     fprintf(stderr, "\n%zu polic%s%s%s; memory for about %s keys of one limit each\n", banner->policies,
             banner->policies == 1 ? "y" : "ies",
             config->path && config->policy_count == banner->policies ? " from " : "",
@@ -280,9 +294,11 @@ static void print_serve_banner(void *arg, struct server *server)
         return;
     }
     for (const char *at = listens; *at; at += strcspn(at, "\n") + 1) {
-        char one[136];
+        char kind[16], one[136];
+        snprintf(kind, sizeof kind, "%.*s", (int)strcspn(at, " "), at);
+        at += strcspn(at, " ") + 1;
         snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "\n"), at);
-        weir_log(LOG_INFO_LEVEL, "listening", LOG_TEXT("on", one));
+        weir_log(LOG_INFO_LEVEL, "listening", LOG_TEXT("on", one), LOG_TEXT("for", kind));
     }
     weir_log(LOG_INFO_LEVEL, "loaded",
              LOG_TEXT("config", banner->config->path ? banner->config->path : "none"),
@@ -321,7 +337,7 @@ static int run_server(const struct config *config)
     struct digest password;
     struct serve_banner banner = {
         .config = config, .password = settings.password_file != NULL, .no_password = settings.no_password};
-    int fds[LISTEN_MAX];
+    struct inherited_socket sockets[LISTEN_MAX];
     struct server_options options = {
         .config = config,
         .service = {.test_clock = settings.test_clock,
@@ -329,8 +345,8 @@ static int run_server(const struct config *config)
                     .password = settings.password_file ? &password : NULL,
                     .config_path = config->path,
                     .above = apply_serve_settings},
-        .inherited = fds,
-        .inherited_count = weir_notify_sockets(fds, LISTEN_MAX),
+        .inherited = sockets,
+        .inherited_count = weir_notify_sockets(sockets, LISTEN_MAX),
         .ready = print_serve_banner,
         .arg = &banner,
         .stuck_ms = settings.stuck_ms,
@@ -384,9 +400,14 @@ static int run_serve(const struct cli_command *command, int count, char **argv)
 static const struct args_option options[] = {
     OPT_TEXT("config", 0, &settings.config, "FILE",
              "weir.yaml: policies, users, listeners; SIGHUP or weir reload reads it again"),
-    OPT_TEXT("resp", 0, &settings.resp, "ADDRESS",
-             "host:port, :port for all addresses, or none (127.0.0.1:9049)"),
-    OPT_TEXT("unix", 0, &settings.unix_path, "PATH", "listen on a unix socket, too"),
+    OPT_TEXT("resp", 0, &settings.listen[LISTEN_RESP], "ADDRESS",
+             "for Redis clients: host:port, :port for all addresses, or none (127.0.0.1:9049)"),
+    OPT_TEXT("resp-tls", 0, &settings.listen[LISTEN_RESP_TLS], "ADDRESS", "the same with TLS (none)"),
+    OPT_TEXT("http", 0, &settings.listen[LISTEN_HTTP], "ADDRESS", "for HTTP (127.0.0.1:9050)"),
+    OPT_TEXT("https", 0, &settings.listen[LISTEN_HTTPS], "ADDRESS", "the same with TLS (none)"),
+    OPT_TEXT("admin", 0, &settings.listen[LISTEN_ADMIN], "ADDRESS",
+             "HTTP that alone serves metrics and what changes policies (none: http and https do)"),
+    OPT_TEXT("unix", 0, &settings.listen[LISTEN_UNIX], "PATH", "for Redis clients: a unix socket"),
     OPT_RANGE("threads", ARGS_COUNT, &settings.threads, 1, SERVER_THREADS_MAX, "a number from 1 to 64", "N",
               "event loops (one for each processor, at most 16)"),
     OPT_RANGE("memory", ARGS_COUNT, &settings.memory, MEMORY_LEAST, INT64_C(1) << 50,

@@ -206,6 +206,12 @@ static void tell_server(struct info_writer *teller)
     say(teller,
         "server_time_usec:%" PRId64 "\r\nuptime_in_seconds:%" PRId64 "\r\nuptime_in_days:%" PRId64 "\r\n",
         now_ns / 1000, up, up / 86400);
+    int number = 0;
+    for (const char *at = service->listens; at && *at; at += strcspn(at, "\n") + 1) {
+        int kind = (int)strcspn(at, " ");
+        say(teller, "listener%d:name=%.*s,address=%.*s\r\n", number++, kind, at,
+            (int)strcspn(at, "\n") - kind - 1, at + kind + 1);
+    }
     say(teller, "io_threads:%" PRIu32 "\r\nconfig_file:%s\r\n", service->options.workers,
         service->options.config_path ? service->options.config_path : "");
 }

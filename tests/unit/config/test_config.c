@@ -66,7 +66,7 @@ TEST(an_empty_file_leaves_all_as_it_is_without_one)
         struct config *config = good(texts[i]);
         if (!config)
             continue;
-        CHECK(!config->resp && !config->unix_path && config->threads == 0);
+        CHECK(!config->listen[LISTEN_RESP] && !config->listen[LISTEN_UNIX] && config->threads == 0);
         CHECK_EQ(config->memory, CONFIG_MEMORY);
         CHECK_STR(config->data, "none");
         CHECK_STR(config->log_format, "logfmt");
@@ -91,8 +91,8 @@ TEST(the_server_is_configured_by_its_own_keys)
                                  "log: {format: json, level: warn}\n");
     if (!config)
         return;
-    CHECK_STR(config->resp, "[::1]:9049");
-    CHECK_STR(config->unix_path, "/run/weir.sock");
+    CHECK_STR(config->listen[LISTEN_RESP], "[::1]:9049");
+    CHECK_STR(config->listen[LISTEN_UNIX], "/run/weir.sock");
     CHECK_EQ(config->memory, INT64_C(1536) << 20);
     CHECK_EQ(config->threads, 4);
     CHECK_EQ(config->max_clients, 2000);
@@ -522,8 +522,36 @@ TEST(values_of_the_wrong_kind_say_what_to_write)
 
 TEST(what_comes_with_a_later_version_is_told_so)
 {
-    BAD("listen: {http: 127.0.0.1:9050}\n",
-        "w.yaml:1:10: http is not in this version of weir; listen: {resp: 127.0.0.1:9049} is\n");
+    BAD("fleet: {}\n", "w.yaml:1:1: fleet is not in this version of weir; each server counts for itself\n");
+}
+
+TEST(each_kind_of_listener_has_its_address)
+{
+    static const char *const names[] = {"resp", "resp_tls", "http", "https", "admin", "unix"};
+    static const char *const usual[] = {"127.0.0.1:9049", NULL, "127.0.0.1:9050", NULL, NULL, NULL};
+    struct config *config = good("{}");
+    for (int i = 0; config && i < LISTENER_KINDS; i++) {
+        const char *address = weir_config_listen(config, (enum listener_kind)i);
+        CHECK_STR(address ? address : "none", usual[i] ? usual[i] : "none");
+        CHECK_STR(weir_listener_name((enum listener_kind)i), names[i]);
+        CHECK_EQ(weir_listener_read(names[i], strlen(names[i])), i);
+    }
+    weir_config_free(config);
+    CHECK_EQ(weir_listener_read("http:", 5), LISTENER_KINDS);
+    CHECK_EQ(weir_listener_read("", 0), LISTENER_KINDS);
+    config = good(
+        "listen: {resp: none, resp_tls: ':1', http: none, https: 'h:2', admin: '[::1]:3', unix: none}\n");
+    if (!config)
+        return;
+    CHECK(!weir_config_listen(config, LISTEN_RESP) && !weir_config_listen(config, LISTEN_HTTP) &&
+          !weir_config_listen(config, LISTEN_UNIX));
+    CHECK_STR(weir_config_listen(config, LISTEN_RESP_TLS), ":1");
+    CHECK_STR(weir_config_listen(config, LISTEN_HTTPS), "h:2");
+    CHECK_STR(weir_config_listen(config, LISTEN_ADMIN), "[::1]:3");
+    weir_config_free(config);
+    BAD("listen: {https: 443}\n",
+        "w.yaml:1:17: https cannot be '443'; write 127.0.0.1:9443, [::1]:9443, :9443 for all addresses, or "
+        "none\n");
 }
 
 TEST(where_and_how_things_are_kept_is_read)

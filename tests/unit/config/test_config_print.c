@@ -53,6 +53,10 @@ static char *twice(const char *text, size_t len)
 
 static const char whole[] = "listen:\n"
                             "  resp: \"[::1]:9049\"\n"
+                            "  resp_tls: none\n"
+                            "  http: 127.0.0.1:9050\n"
+                            "  https: none\n"
+                            "  admin: none\n"
                             "  unix: /run/weir/weir.sock\n"
                             "data: /var/lib/weir\n"
                             "fsync: always\n"
@@ -118,6 +122,10 @@ TEST(what_nobody_said_is_printed_too)
     char *text = twice("", 0);
     CHECK_STR(text, "listen:\n"
                     "  resp: 127.0.0.1:9049\n"
+                    "  resp_tls: none\n"
+                    "  http: 127.0.0.1:9050\n"
+                    "  https: none\n"
+                    "  admin: none\n"
                     "  unix: none\n"
                     "data: none\n"
                     "fsync: everysec\n"

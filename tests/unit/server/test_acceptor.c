@@ -17,13 +17,13 @@
 static struct loop *loop;
 static int offered, rounds;
 
-enum admission __wrap_weir_connection_offer(struct io_thread *io_thread, int fd, const char *address,
-                                            const char *local);
+enum admission __wrap_weir_connection_offer(struct io_thread *io_thread, const struct listen_socket *listener,
+                                            int fd, const char *address, const char *local);
 
-enum admission __wrap_weir_connection_offer(struct io_thread *io_thread, int fd, const char *address,
-                                            const char *local)
+enum admission __wrap_weir_connection_offer(struct io_thread *io_thread, const struct listen_socket *listener,
+                                            int fd, const char *address, const char *local)
 {
-    (void)io_thread, (void)address, (void)local;
+    (void)io_thread, (void)listener, (void)address, (void)local;
     offered++;
     close(fd);
     weir_loop_stop(loop);
@@ -70,8 +70,8 @@ TEST(who_knocks_while_many_are_to_leave_keeps_nobody_busy_and_is_let_in_then)
     static struct service service;
     static struct client_entry client_entries[STRANGERS + LEAVING];
     struct weir_error err = {0};
-    char resp[] = "127.0.0.1:0";
-    struct config config = {.resp = resp};
+    char resp[] = "127.0.0.1:0", none[] = "none";
+    struct config config = {.listen = {[LISTEN_RESP] = resp, [LISTEN_HTTP] = none}};
     struct client_count_limits limits = {.most = STRANGERS};
     struct io_thread io_thread = {0};
     struct acceptor acceptor = {

@@ -35,7 +35,7 @@ TEST(any_port_of_loopback)
 {
     struct listen_socket listener;
     struct weir_error err;
-    if (!CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &listener, 1, &err), 1))
+    if (!CHECK_EQ(weir_listen_tcp(LISTEN_RESP, "127.0.0.1:0", &listener, 1, &err), 1))
         return;
     char want[64];
     snprintf(want, sizeof want, "127.0.0.1:%d", listener.port);
@@ -52,7 +52,7 @@ TEST(connections_do_not_block_delay_or_leak)
     struct weir_error err;
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     bool busy = true;
-    if (!CHECK_EQ(weir_listen_tcp("localhost:0", &listener, 1, &err), 1) ||
+    if (!CHECK_EQ(weir_listen_tcp(LISTEN_RESP, "localhost:0", &listener, 1, &err), 1) ||
         !CHECK(weir_listen_start(&listener, &err)))
         return;
     CHECK_EQ(weir_listen_accept(&listener, address, local, &busy), -1);
@@ -77,14 +77,14 @@ TEST(all_addresses_share_one_port_and_are_not_loopback)
 {
     struct listen_socket listeners[4];
     struct weir_error err;
-    size_t count = weir_listen_tcp(":0", listeners, 4, &err);
+    size_t count = weir_listen_tcp(LISTEN_RESP, ":0", listeners, 4, &err);
     CHECK(count >= 1);
     for (size_t i = 0; i < count; i++) {
         CHECK_EQ(listeners[i].port, listeners[0].port);
         CHECK(!listeners[i].loopback);
         weir_listen_end(&listeners[i]);
     }
-    count = weir_listen_tcp("*:0", listeners, 1, &err); /* no more than there is room for */
+    count = weir_listen_tcp(LISTEN_RESP, "*:0", listeners, 1, &err); /* no more than there is room for */
     CHECK_EQ(count, 1);
     weir_listen_end(&listeners[0]);
 }
@@ -93,7 +93,7 @@ TEST(version_six)
 {
     struct listen_socket listener;
     struct weir_error err;
-    if (weir_listen_tcp("[::1]:0", &listener, 1, &err) != 1) {
+    if (weir_listen_tcp(LISTEN_RESP, "[::1]:0", &listener, 1, &err) != 1) {
         check_skip("this machine has no IPv6");
         return;
     }
@@ -121,7 +121,7 @@ TEST(what_is_wrong_says_what_to_write)
     struct listen_socket listener;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct weir_error err = {0};
-        size_t count = weir_listen_tcp(wrong[i].address, &listener, 1, &err);
+        size_t count = weir_listen_tcp(LISTEN_RESP, wrong[i].address, &listener, 1, &err);
         if (count > 0)
             weir_listen_end(&listener);
         CHECK_EQ(count, 0);
@@ -132,7 +132,7 @@ TEST(what_is_wrong_says_what_to_write)
     memset(longer, 'x', sizeof longer);
     memcpy(longer + sizeof longer - 6, ":9049", 6);
     struct weir_error err = {0};
-    CHECK_EQ(weir_listen_tcp(longer, &listener, 1, &err), 0);
+    CHECK_EQ(weir_listen_tcp(LISTEN_RESP, longer, &listener, 1, &err), 0);
     CHECK(strstr(err.text, "write host:port"));
 }
 
@@ -141,14 +141,14 @@ TEST(a_port_in_use)
     struct listen_socket first, second;
     struct weir_error err;
     char address[64];
-    CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &first, 1, &err), 1);
+    CHECK_EQ(weir_listen_tcp(LISTEN_RESP, "127.0.0.1:0", &first, 1, &err), 1);
     snprintf(address, sizeof address, "127.0.0.1:%d", first.port);
-    CHECK_EQ(weir_listen_tcp(address, &second, 1, &err), 1); /* both have yet to begin */
+    CHECK_EQ(weir_listen_tcp(LISTEN_RESP, address, &second, 1, &err), 1); /* both have yet to begin */
     CHECK(weir_listen_start(&first, &err));
     CHECK(!weir_listen_start(&second, &err));
     CHECK(strstr(err.text, "is in use; is another weir running?"));
     weir_listen_end(&second);
-    CHECK_EQ(weir_listen_tcp(address, &second, 1, &err), 0);
+    CHECK_EQ(weir_listen_tcp(LISTEN_RESP, address, &second, 1, &err), 0);
     CHECK(strstr(err.text, "is in use; is another weir running?"));
     weir_listen_end(&first);
 }
@@ -157,7 +157,7 @@ TEST(nobody_can_connect_before_it_starts)
 {
     struct listen_socket listener;
     struct weir_error err;
-    if (!CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &listener, 1, &err), 1))
+    if (!CHECK_EQ(weir_listen_tcp(LISTEN_RESP, "127.0.0.1:0", &listener, 1, &err), 1))
         return;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)listener.port)};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -251,20 +251,20 @@ TEST(a_listening_socket_is_taken_over)
 {
     struct listen_socket first, taken;
     struct weir_error err;
-    CHECK_EQ(weir_listen_tcp("127.0.0.1:0", &first, 1, &err), 1);
+    CHECK_EQ(weir_listen_tcp(LISTEN_RESP, "127.0.0.1:0", &first, 1, &err), 1);
     CHECK(weir_listen_start(&first, &err));
     fcntl(first.fd, F_SETFL, 0); /* blocking, as systemd has it */
-    CHECK(weir_listen_inherited(first.fd, &taken, &err));
+    CHECK(weir_listen_inherited(first.fd, LISTENER_KINDS, &taken, &err));
     CHECK(taken.inherited && taken.loopback);
     CHECK_STR(taken.text, first.text);
     CHECK(fcntl(taken.fd, F_GETFL) & O_NONBLOCK);
     weir_listen_end(&taken);
 
     int other = socket(AF_INET, SOCK_STREAM, 0), datagrams = socket(AF_INET, SOCK_DGRAM, 0);
-    CHECK(!weir_listen_inherited(other, &taken, &err)); /* does not listen */
+    CHECK(!weir_listen_inherited(other, LISTENER_KINDS, &taken, &err)); /* does not listen */
     CHECK(strstr(err.text, "is no listening stream socket"));
-    CHECK(!weir_listen_inherited(datagrams, &taken, &err));
-    CHECK(!weir_listen_inherited(9999, &taken, &err));
+    CHECK(!weir_listen_inherited(datagrams, LISTENER_KINDS, &taken, &err));
+    CHECK(!weir_listen_inherited(9999, LISTENER_KINDS, &taken, &err));
     close(other);
     close(datagrams);
 }
@@ -291,7 +291,7 @@ TEST(clients_are_told_that_it_is_loading)
     struct weir_error err;
     char address[LISTEN_ADDRESS_MAX], local[LISTEN_ADDRESS_MAX];
     bool busy;
-    door.count = weir_listen_tcp("127.0.0.1:0", door.listeners, 1, &err);
+    door.count = weir_listen_tcp(LISTEN_RESP, "127.0.0.1:0", door.listeners, 1, &err);
     if (!CHECK_EQ(door.count, 1))
         return;
     weir_loading_begin(&loading, &door);

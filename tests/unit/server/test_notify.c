@@ -66,10 +66,11 @@ TEST(without_a_socket_nothing_is_sent)
 /* Descriptors from 3 on are the test program's own business: a child has them changed. */
 static int sockets_in_child(const char *pid, const char *count, int room, int opened)
 {
+    static const enum listener_kind kinds[] = {LISTEN_HTTP, LISTENER_KINDS};
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        int fds[8] = {0};
+        struct inherited_socket sockets[8] = {{0}};
         for (int fd = 3; fd < 20; fd++)
             close(fd);
         for (int i = 0; i < opened; i++)
@@ -80,11 +81,13 @@ static int sockets_in_child(const char *pid, const char *count, int room, int op
         else
             set_number("LISTEN_PID", (long)getpid());
         setenv("LISTEN_FDS", count, 1);
-        int got = weir_notify_sockets(fds, room);
+        setenv("LISTEN_FDNAMES", "http:weir.socket", 1);
+        int got = weir_notify_sockets(sockets, room);
         for (int i = 0; i < got; i++)
-            if (fds[i] != 3 + i || fcntl(fds[i], F_GETFD) != FD_CLOEXEC)
+            if (sockets[i].fd != 3 + i || fcntl(sockets[i].fd, F_GETFD) != FD_CLOEXEC ||
+                sockets[i].kind != kinds[i])
                 _exit(101);
-        _exit(getenv("LISTEN_PID") || getenv("LISTEN_FDS") ? 102 : got);
+        _exit(getenv("LISTEN_PID") || getenv("LISTEN_FDS") || getenv("LISTEN_FDNAMES") ? 102 : got);
     }
     int status = 0;
     waitpid(child, &status, 0);
