@@ -60,7 +60,8 @@ enum http_parsed {
 
 struct http_parse_result {
     size_t used;
-    int status;          /* HTTP_BAD: 400, 408, 411, 413, 414, 417, 431, 501 or 505 */
+    size_t need;         /* HTTP_MORE: with fewer bytes than these it would be HTTP_MORE again */
+    int status;          /* HTTP_BAD: 400, 413, 414, 417, 431, 501 or 505 */
     const char *why;     /* HTTP_BAD: static, says what is wrong and what is allowed */
     bool has_head;       /* HTTP_MORE: the head is whole, and `request` has all but the body */
     bool wants_continue; /* HTTP_MORE: the client waits for "100 Continue" before it sends the body */
