@@ -312,6 +312,28 @@ TEST(damage_is_found)
     table_free(table);
 }
 
+static bool see_cut_key(void *arg, const struct weir_key *key)
+{
+    CHECK(key->len == 8 && memcmp(key->key, "longname", 8) == 0);
+    *(int *)arg += 1;
+    return true;
+}
+
+TEST(a_damaged_length_of_a_key_lists_no_more_than_a_slot_holds)
+{
+    struct weir_table *table = table_shared("10/s, 5/m", 8, 8);
+    struct key key = key_of(table, "longname");
+    CHECK(take(table, &key, WEIR_SEC, 2));
+    struct wide_slot *slot = place_of(table, &key).slot;
+    int listed = 0;
+    for (unsigned bit = 4; bit < 64; bit++) {
+        slot->contents[0] = UINT64_C(1) << bit;
+        CHECK(table->kind->each(table, WEIR_SEC, see_cut_key, &listed));
+    }
+    CHECK_EQ(listed, 60);
+    table_free(table);
+}
+
 TEST(a_key_out_of_reach_and_a_foreign_overflow_are_found)
 {
     struct weir_table *table = table_new("10/s, 5/m", NULL, 8, 0);
