@@ -404,7 +404,7 @@ static void end_word_overflow(struct weir_table *table, const struct edition *ed
     if (how == TABLE_FLOOR && table->kind != &weir_table_own)
         check_drained(word, edition, now);
     INVARIANT(40, how != TABLE_EXACT || !recovery->has_shared ||
-                      slot_generation(word) != slot_generation(recovered_word(shared)) ||
+                      (uint16_t)edition->generation != record_generation(recovery->shared_number) ||
                       record_spent(word) == record_spent(recovered_word(shared)));
     put_recovered_word(shared, OVERFLOW_HASH, word);
     atom_store(&table->policies->overflow_number, recovery->highest + 1, memory_order_relaxed);

@@ -646,6 +646,28 @@ TEST(what_is_shared_is_not_reset_for_a_key_without_room)
     }
 }
 
+/* A word has two bits of its generation: after four changes they are what they were. */
+TEST(what_is_shared_is_converted_by_four_changes_of_limits)
+{
+    struct weir_table *table = kept_table("10/d burst=10", (struct weir_table_options){.keys = 1});
+    struct kept kept;
+    struct weir_table_info info = {0};
+    uint64_t key = 1;
+    kept_begin(&kept, table);
+    for (; CHECK(key < 1000) && info.shared == 0; key++) {
+        CHECK(take(table, START, key, 10));
+        weir_table_stat(table, &info);
+    }
+    kept_commit(&kept);
+    for (int i = 0; i < 4; i++)
+        CHECK(weir_table_set_at(table, START, i % 2 ? "5/d burst=20" : "10/h burst=20", NULL));
+    kept_note(&kept, table);
+    struct weir_table *copy = kept_recover(&kept, 0, NULL, TABLE_EXACT, START);
+    CHECK_EQ(weir_table_generation(copy), 4);
+    CHECK_EQ(left_of(copy, START, key), left_of(table, START, key));
+    end(&kept, table, copy);
+}
+
 TEST(with_floor_limits_of_each_call_begin_empty)
 {
     struct weir_table *table = kept_table(NULL, (struct weir_table_options){.keys = 100, .own_limits = 1});
