@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "os/futex.h"
 #include "server/output.h"
 #include "store/commit.h"
 
@@ -45,7 +46,8 @@ static struct piece *append_piece(struct connection *connection)
         return NULL;
     *piece = (struct piece){.connection = connection,
                             .before = disk_wait->last,
-                            .since_ms = weir_loop_now_ms(connection->io_thread->loop)};
+                            .since_ms = weir_loop_now_ms(connection->io_thread->loop),
+                            .since_ns = weir_monotonic_ns()};
     *(disk_wait->last ? &disk_wait->last->next : &disk_wait->first) = piece;
     disk_wait->last = piece;
     if (!disk_wait->round)
@@ -114,6 +116,8 @@ bool weir_disk_wait_is_stuck(const struct connection *connection)
 void weir_disk_wait_release(struct io_thread *io_thread)
 {
     struct disk_wait *disk_wait = &io_thread->disk_wait;
+    struct histogram *waits = &io_thread->worker->store_wait;
+    int64_t now_ns = disk_wait->first ? weir_monotonic_ns() : 0;
     while (disk_wait->first && is_good(disk_wait, disk_wait->first)) {
         struct connection *connection = disk_wait->first->connection;
         INVARIANT(41, connection->pieces == disk_wait->first);
@@ -121,6 +125,7 @@ void weir_disk_wait_release(struct io_thread *io_thread)
             INVARIANT(41,
                       connection->pieces->committed &&
                           weir_store_ticket_status(disk_wait->store, connection->pieces->ticket) == STORE_GO);
+            histogram_observe(waits, weir_store_wait_bounds, now_ns - connection->pieces->since_ns, 1);
             remove_piece(connection);
         } while (connection->pieces && is_good(disk_wait, connection->pieces));
         assert_pieces(connection);

@@ -33,7 +33,8 @@ struct piece {
     uint32_t answers; /* that are in it */
     bool committed;   /* it has a ticket; false: it waits for the end of the round */
     uint64_t ticket;
-    int64_t since_ms;
+    int64_t since_ms; /* of the loop's clock */
+    int64_t since_ns; /* the same, finer: weir_monotonic_ns */
 };
 
 struct disk_wait {              /* of an I/O thread */

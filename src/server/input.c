@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
+#include "service/health.h"
 #include "service/run.h"
 
 #define LINGER_READ 65536
@@ -138,6 +139,7 @@ static size_t run_slice(struct connection *connection, char *bytes, size_t len)
     ASSERT(connection->answered == 0 && buffer_len(&io_thread->out) == 0);
     if (connection->protocol == PROTOCOL_HTTP)
         return run_http_slice(connection, len);
+    health_beat(io_thread->worker, weir_loop_now_ms(io_thread->loop));
     pthread_mutex_lock(&io_thread->mutex);
     do {
         read_batch(&batch, io_thread->args, weir_connection_is_unauthenticated(connection), bytes + used,

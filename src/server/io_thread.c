@@ -8,6 +8,7 @@
 #include "server/input.h"
 #include "server/waiting.h"
 #include "service/commands/cmd_client.h"
+#include "service/health.h"
 
 #define WATCH_MS 1000 /* how often patience is looked at, at most */
 
@@ -61,6 +62,7 @@ static void watch_all(void *arg)
 {
     struct io_thread *io_thread = arg;
     int64_t now_ms = weir_loop_now_ms(io_thread->loop);
+    health_beat(io_thread->worker, now_ms);
     check_logins(io_thread);
     struct connection *next;
     for (struct connection *connection = io_thread->connections; connection; connection = next) {
@@ -200,6 +202,7 @@ bool weir_io_thread_begin(struct io_thread *io_thread, struct worker *worker, st
     int64_t every_ms = watch_every(timeouts);
     weir_timer_set(io_thread->watch_timer, every_ms, every_ms);
     check_logins(io_thread);
+    health_beat(worker, weir_loop_now_ms(io_thread->loop));
     weir_disk_wait_begin(io_thread, worker->service->store);
     return true;
 }

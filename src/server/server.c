@@ -194,6 +194,7 @@ static void on_stop(void *arg, int number)
         return;
     }
     server->stopping = true;
+    atomic_store_explicit(&server->service->draining, true, memory_order_relaxed);
     weir_notify_send("STOPPING=1");
     weir_log(LOG_INFO_LEVEL, "stopping", LOG_TEXT("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
     server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));

@@ -240,10 +240,20 @@ static void look_ahead(struct worker *worker, const struct resp_request *request
     }
 }
 
+/* Jobs are done later, by another thread. */
+static bool is_decision(const struct command *command)
+{
+    bool decides = weir_verbs[command->verb].decides || command->verb == ENGINE_TAKE_KEY;
+    return decides && !(command->flags & CMD_JOB);
+}
+
 /* Time is told to those who used it: the clock is read when another command begins, not for each of many. */
-static void tell_time(struct worker *worker, const struct flight_plan *plan, int64_t *since_ns)
+static void tell_time(struct worker *worker, const struct flight_plan *plan, size_t count, int64_t *since_ns)
 {
     int64_t now_ns = clock_now();
+    if (plan->command && is_decision(plan->command))
+        histogram_observe(&worker->decision_time[worker->protocol], weir_decision_bounds,
+                          max64(now_ns - *since_ns, 0), (int64_t)count);
     if (plan->command && now_ns > *since_ns) {
         int64_t all_ns = worker->rest_ns + now_ns - *since_ns;
         count_up(&worker->usec[plan->number], all_ns / 1000);
@@ -256,7 +266,7 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
                          size_t count, struct buffer *out, enum run_state *state)
 {
     struct flight_plan plans[FLIGHT];
-    size_t done = 0;
+    size_t done = 0, told = 0;
     int64_t since_ns = clock_now();
     const struct user *user = weir_session_user(session, worker->snapshot);
     look_ahead(worker, requests, count, plans);
@@ -267,8 +277,10 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
         if (command && command->flags & CMD_NO_AUTH) /* to log in and out is one of these */
             user = weir_session_user(session, worker->snapshot);
         done++;
-        if (done == count || *state != RUN_READY || plans[done].command != plans[done - 1].command)
-            tell_time(worker, &plans[done - 1], &since_ns);
+        if (done == count || *state != RUN_READY || plans[done].command != plans[done - 1].command) {
+            tell_time(worker, &plans[done - 1], done - told, &since_ns);
+            told = done;
+        }
     }
     return done;
 }

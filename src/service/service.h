@@ -22,6 +22,7 @@
 #include "ledger/smyte.h"
 #include "resp/read.h"
 #include "resp/write.h"
+#include "service/histogram.h"
 #include "service/policies/snapshot.h"
 #include "store/store.h"
 #include "table/table.h"
@@ -61,37 +62,32 @@ struct client_kill {
 
 #define ENGINE_ERROR_MAX 1024
 
-/* What clients speak; counters of decisions have one of each. */
-enum protocol { PROTOCOL_RESP, PROTOCOL_HTTP, PROTOCOLS };
-
 struct worker { /* counters are written by the worker alone, read by anybody */
     struct service *service;
     uint32_t number;
-    const struct snapshot *snapshot;          /* of this read section; NULL between read sections */
-    int64_t now_ns;                           /* of this read section */
-    enum protocol protocol;                   /* of the requests that are being run; set before each run */
-    _Alignas(64) _Atomic uint64_t read_epoch; /* even: between read sections; see snapshot.c */
-    _Atomic int64_t commands, errors;         /* requests answered; those of them with an error */
-    _Atomic int64_t allowed, refused;         /* decisions of all kinds, the compatible commands' too */
+    const struct snapshot *snapshot;             /* of this read section; NULL between read sections */
+    int64_t now_ns;                              /* of this read section */
+    enum protocol protocol;                      /* of the requests that are being run; set before each run */
+    _Alignas(64) _Atomic uint64_t read_epoch;    /* even: between read sections; see snapshot.c */
+    _Atomic int64_t commands, errors;            /* requests answered; those of them with an error */
+    _Atomic int64_t allowed, refused;            /* decisions by policies, as clients were answered */
+    _Atomic int64_t client_limits[PROTOCOLS][2]; /* by limits that came with the call: refused, allowed */
     _Atomic int64_t input_bytes, output_bytes;
     _Atomic int64_t connections;            /* sessions that are open */
     _Atomic int64_t waiting;                /* sessions that wait: in WEIR.ACQUIRE, or for a fleet */
     _Atomic int64_t *calls, *failed, *usec; /* of each command, by its number */
     int64_t rest_ns;                        /* less than a microsecond, not in usec yet */
-    char label[LABEL_MAX];                  /* of the last answer, where no policy has it ready */
-    char error[ENGINE_ERROR_MAX];           /* of the last answer: what is wrong */
-    bool changed;            /* an answer must not be sent before what was changed is durable */
-    bool began;              /* it has had a read section */
+    struct histogram decision_time[PROTOCOLS];
+    struct histogram store_wait; /* until what was answered may be sent */
+    _Atomic int64_t
+        heartbeat_ms;      /* of CLOCK_MONOTONIC: when its I/O thread was last seen at work; health.h */
+    char label[LABEL_MAX]; /* of the last answer, where no policy has it ready */
+    char error[ENGINE_ERROR_MAX]; /* of the last answer: what is wrong */
+    bool changed;                 /* an answer must not be sent before what was changed is durable */
+    bool began;                   /* it has had a read section */
     bool read_section_lasts; /* its read section ends by weir_read_end alone, after what it changed is in the
                                 log */
 };
-
-/* Counters that one thread writes and others read. Units can be as many as a client says. */
-static inline void count_up(_Atomic int64_t *count, int64_t by)
-{
-    atomic_store_explicit(count, sat_add(atomic_load_explicit(count, memory_order_relaxed), by),
-                          memory_order_relaxed);
-}
 
 /* Of the thread that gives tables more room: growth.c. */
 struct growth {
@@ -145,6 +141,8 @@ struct service {
     _Atomic int64_t rejected;               /* connections above max_clients */
     _Atomic int64_t displaced;              /* that had not logged in and went for another one */
     _Atomic int64_t reloads, reload_failures;
+    _Atomic bool draining;          /* set by the server when it begins to stop */
+    _Atomic int64_t tls_expires_ms; /* wall clock: the first certificate's end; 0: there is none */
     _Atomic int64_t ops_per_second;
     struct {                 /* the job thread's own */
         int64_t next_end_ns; /* when the next mode, override or previous policy table ends; 0: look */

@@ -233,13 +233,13 @@ static struct sums sums_of(const struct world *world)
         const struct worker *worker = &world->service->workers[i];
         sums.commands += worker->commands;
         sums.errors += worker->errors;
-        sums.allowed += worker->allowed;
-        sums.refused += worker->refused;
+        sums.allowed += worker->allowed + worker->client_limits[PROTOCOL_RESP][true];
+        sums.refused += worker->refused + worker->client_limits[PROTOCOL_RESP][false];
         sums.waiting += worker->waiting;
     }
     const struct policy *law = weir_snapshot_policy(atomic_load(&world->service->snapshot),
                                                     (struct slice){WATCHED_POLICY, strlen(WATCHED_POLICY)});
-    struct policy_counts counts = {0};
+    struct policy_sums counts = {0};
     if (law)
         weir_counters_sum(law->counters, &counts);
     sums.watched = counts.allowed;

@@ -98,7 +98,7 @@ static void check_one_key(const char *limits)
 {
     static struct crew crew;
     char yaml[128];
-    struct policy_counts counts;
+    struct policy_sums counts;
     (void)snprintf(yaml, sizeof yaml, "policies:\n  - {name: api, limits: [%s]}\n", limits);
     if (!open_crew(&crew, yaml))
         return;

@@ -22,11 +22,6 @@
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
-static int64_t load_relaxed(const _Atomic int64_t *number)
-{
-    return atomic_load_explicit(number, memory_order_relaxed);
-}
-
 /* Does it stand as the file says? */
 static bool is_as_filed(const struct policy *policy, enum policy_mode mode, int percent)
 {
@@ -40,10 +35,10 @@ static void answer_policy(struct call *call, const struct policy *policy, size_t
                           struct policy_room *room)
 {
     struct reply *reply = &call->reply;
-    struct policy_counts counts = {0};
+    struct policy_sums sums;
     int percent;
     enum policy_mode mode = weir_policy_stated_mode(call->worker, policy, &percent);
-    weir_counters_sum(policy->counters, &counts);
+    weir_counters_sum(policy->counters, &sums);
     weir_policy_room(policy, call->worker->now_ns, room);
     weir_reply_map(reply, 10 + more);
     weir_reply_text_field(reply, "name", policy->name);
@@ -53,9 +48,9 @@ static void answer_policy(struct call *call, const struct policy *policy, size_t
     weir_reply_text_field(reply, "candidate", policy->candidate);
     weir_reply_text_field(reply, "from", is_as_filed(policy, mode, percent) ? "file" : "command");
     weir_reply_field(reply, "keys", room->keys);
-    weir_reply_field(reply, "allowed", load_relaxed(&counts.allowed));
-    weir_reply_field(reply, "refused", load_relaxed(&counts.refused));
-    weir_reply_field(reply, "shadow_refused", load_relaxed(&counts.shadow_refused));
+    weir_reply_field(reply, "allowed", sums.allowed);
+    weir_reply_field(reply, "refused", sums.refused);
+    weir_reply_field(reply, "shadow_refused", sums.shadow_refused);
 }
 
 static bool may_see_policy(const struct call *call, const struct policy *policy)
@@ -150,11 +145,11 @@ static void answer_settings(struct reply *reply, const struct policy_settings *s
 static void answer_more(struct call *call, const struct policy *policy, int64_t capacity)
 {
     struct reply *reply = &call->reply;
-    struct policy_counts counts = {0};
-    weir_counters_sum(policy->counters, &counts);
-    weir_reply_field(reply, "candidate_refused", load_relaxed(&counts.candidate_refused));
-    weir_reply_field(reply, "errors", load_relaxed(&counts.errors));
-    weir_reply_field(reply, "units", load_relaxed(&counts.units));
+    struct policy_sums sums;
+    weir_counters_sum(policy->counters, &sums);
+    weir_reply_field(reply, "candidate_refused", sums.candidate_refused);
+    weir_reply_field(reply, "errors", sums.errors);
+    weir_reply_field(reply, "units", sums.units);
     weir_reply_field(reply, "capacity", capacity);
     answer_end(call, "mode_ends_in_ms", worker_end_ns(call->worker, policy->mode_until_ms));
     answer_mode_of_all(call);

@@ -45,7 +45,7 @@ static inline bool read_signed(struct slice text, int64_t *number)
 
 static inline void count_decision(struct worker *worker, bool allowed)
 {
-    count_up(allowed ? &worker->allowed : &worker->refused, 1);
+    count_up(&worker->client_limits[worker->protocol][allowed], 1);
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "service/engine/count.h"
 #include "service/pending.h"
 
 #define TIMEOUT_MAX_MS CONFIG_TTL_MAX_MS
@@ -249,6 +250,7 @@ static void run_acquire(struct call *call, struct request *request, struct answe
 {
     struct pending *pending = request->timeout_ms == 0 ? NULL : weir_pending_new(call, SIZE_MAX);
     if (request->timeout_ms != 0 && !pending) {
+        count_unavailable(call->worker, request);
         weir_call_error(call, "UNAVAILABLE out of memory: nothing was taken");
         return;
     }

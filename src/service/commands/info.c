@@ -127,6 +127,10 @@ static struct info_sums sum_up(const struct service *service)
         sums.errors += load_relaxed(&worker->errors);
         sums.allowed += load_relaxed(&worker->allowed);
         sums.refused += load_relaxed(&worker->refused);
+        for (int protocol = 0; protocol < PROTOCOLS; protocol++) {
+            sums.refused += load_relaxed(&worker->client_limits[protocol][false]);
+            sums.allowed += load_relaxed(&worker->client_limits[protocol][true]);
+        }
         sums.input += load_relaxed(&worker->input_bytes);
         sums.output += load_relaxed(&worker->output_bytes);
         sums.connections += load_relaxed(&worker->connections);
@@ -340,23 +344,21 @@ struct info_totals {
 
 static void tell_policy(struct info_writer *teller, const struct policy *policy, struct info_totals *totals)
 {
-    struct policy_counts counts = {0};
+    struct policy_sums sums;
     struct policy_room room;
     int percent;
-    weir_counters_sum(policy->counters, &counts);
+    weir_counters_sum(policy->counters, &sums);
     weir_policy_room(policy, teller->worker->now_ns, &room);
     totals->keys += room.keys;
     totals->capacity += room.capacity;
-    totals->shadow_refused += load_relaxed(&counts.shadow_refused);
+    totals->shadow_refused += sums.shadow_refused;
     if (!weir_user_may_policy(teller->user, (struct slice){policy->name, strlen(policy->name)}))
         return;
     enum policy_mode mode = weir_policy_stated_mode(teller->worker, policy, &percent);
     say(teller,
         "policy_%s:allowed=%" PRId64 ",refused=%" PRId64 ",shadow_refused=%" PRId64
         ",candidate_refused=%" PRId64 ",errors=%" PRId64,
-        policy->name, load_relaxed(&counts.allowed), load_relaxed(&counts.refused),
-        load_relaxed(&counts.shadow_refused), load_relaxed(&counts.candidate_refused),
-        load_relaxed(&counts.errors));
+        policy->name, sums.allowed, sums.refused, sums.shadow_refused, sums.candidate_refused, sums.errors);
     say(teller, ",keys=%" PRId64 ",capacity=%" PRId64 ",mode=%s,percent=%d\r\n", room.keys, room.capacity,
         weir_mode_name(mode), percent);
 }

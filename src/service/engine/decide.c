@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/sat.h"
+#include "service/engine/count.h"
 #include "service/leases/leased.h"
 #include "table/verbs.h"
 
@@ -189,22 +190,14 @@ static void let_through(struct answer *answer)
 
 /* ---- counting ---- */
 
-static inline struct policy_counts *counts_of(const struct worker *worker, const struct policy *policy)
+/* `label`: of the limit, if it refused. */
+static inline void count_pair(struct worker *worker, const struct pair *pair, enum answer_reason reason,
+                              const char *label)
 {
-    return &policy->counters->counts[worker->number];
-}
-
-static void count_pair(struct worker *worker, const struct pair *pair, enum answer_reason reason)
-{
-    struct policy_counts *counts = counts_of(worker, pair->policy);
-    if (reason == ANSWER_OK || reason == ANSWER_SHADOW || reason == ANSWER_DISABLED) {
-        count_up(&counts->allowed, 1);
-        count_up(&counts->units, pair->n);
-        if (reason == ANSWER_SHADOW)
-            count_up(&counts->shadow_refused, 1);
-    } else {
-        count_up(&counts->refused, 1);
-    }
+    if (reason == ANSWER_OK || reason == ANSWER_SHADOW || reason == ANSWER_DISABLED)
+        count_allowed(worker, pair->policy, pair->n, reason == ANSWER_SHADOW);
+    else
+        count_refused(worker, pair->policy, label);
 }
 
 static void count_answer(struct worker *worker, const struct answer *answer)
@@ -249,7 +242,7 @@ static void take_one(struct worker *worker, const struct pair *pair, struct poli
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
     try_candidate(worker, pair, 0, ptable, answer);
-    count_pair(worker, pair, answer->reason);
+    count_pair(worker, pair, answer->reason, answer->label);
     count_answer(worker, answer);
 }
 
@@ -282,7 +275,7 @@ static void finish_leased(struct worker *worker, const struct pair *pair, enum p
     answer->changed = false; /* a balance is not recorded */
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
-    count_pair(worker, pair, answer->reason);
+    count_pair(worker, pair, answer->reason, answer->label);
     count_answer(worker, answer);
 }
 
@@ -496,12 +489,12 @@ static void count_joint(struct worker *worker, const struct joint_take *joint, c
 {
     count_answer(worker, answer);
     if (!answer->allowed) {
-        count_pair(worker, &joint->pairs[answer->pair], answer->reason);
+        count_pair(worker, &joint->pairs[answer->pair], answer->reason, answer->label);
         return;
     }
     for (size_t i = 0; i < joint->count; i++) {
         bool taken = joint->disabled[i] || (answer->charged >> i & 1) != 0;
-        count_pair(worker, &joint->pairs[i], taken ? ANSWER_OK : ANSWER_SHADOW);
+        count_pair(worker, &joint->pairs[i], taken ? ANSWER_OK : ANSWER_SHADOW, NULL);
     }
 }
 
@@ -658,7 +651,7 @@ bool weir_decide_unrecorded(struct worker *worker, const struct pair *pairs, siz
     for (size_t i = 0; i < count; i++) {
         struct answer one = {0};
         weir_decide_peek(worker, &pairs[i], &one);
-        count_pair(worker, &pairs[i], one.reason);
+        count_pair(worker, &pairs[i], one.reason, one.label);
         one.pair = (int32_t)i;
         one.policy = count > 1 ? pairs[i].policy->name : NULL;
         if (i == 0 || (one.reason == ANSWER_SHADOW && answer->reason != ANSWER_SHADOW))
@@ -730,7 +723,7 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
             let_through(answer);
         try_candidate(worker, pair, 0, ptable, answer);
     }
-    count_pair(worker, pair, answer->reason);
+    count_pair(worker, pair, answer->reason, answer->label);
     count_answer(worker, answer);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/sat.h"
+#include "service/engine/count.h"
 #include "service/engine/decide.h"
 #include "service/engine/numbers.h"
 #include "service/engine/request_id.h"
@@ -147,11 +148,9 @@ static bool store_accepts(struct worker *worker, struct request *request, const 
     return verb->without_store || weir_engine_fail_store(worker, answer);
 }
 
-bool weir_engine_admit(struct worker *worker, struct request *request, struct answer *answer)
+static bool admit_request(struct worker *worker, struct request *request, const struct verb *verb,
+                          struct answer *answer)
 {
-    const struct verb *verb = &weir_verbs[request->verb];
-    INVARIANT(26, worker->snapshot != NULL);
-    answer->error = ENGINE_OK;
     if (verb->may != 0 && !weir_user_may(request->user, verb->may))
         return weir_engine_fail(worker, answer, ENGINE_NO_CLASS, "user %s has not the class that is needed",
                                 request->user->name);
@@ -165,6 +164,18 @@ bool weir_engine_admit(struct worker *worker, struct request *request, struct an
         if (!admit_key(worker, request, request->keys[i], answer))
             return false;
     return store_accepts(worker, request, verb, answer);
+}
+
+bool weir_engine_admit(struct worker *worker, struct request *request, struct answer *answer)
+{
+    const struct verb *verb = &weir_verbs[request->verb];
+    INVARIANT(26, worker->snapshot != NULL);
+    answer->error = ENGINE_OK;
+    if (__builtin_expect(admit_request(worker, request, verb, answer), 1))
+        return true;
+    if (answer->error == ENGINE_UNAVAILABLE && verb->decides)
+        count_unavailable(worker, request);
+    return false;
 }
 
 /* ---- take, acquire, reserve ---- */
@@ -380,6 +391,8 @@ enum engine_state weir_engine_run(struct worker *worker, struct request *request
     enum engine_state state = run_verb(worker, request, answer);
     if (__builtin_expect(request->full && answer->error == ENGINE_OK && !answer->waits_for_fleet, 0))
         weir_answer_numbers(worker, request, answer);
+    if (__builtin_expect(answer->error == ENGINE_UNAVAILABLE, 0))
+        count_unavailable(worker, request);
     worker->changed |= answer->changed;
 #if WEIR_ASSERTIONS
     bool recorded = (weir_dirty ? weir_dirty->touched : 0) != touched;

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/sat.h"
 #include "ledger/persist.h"
+#include "service/engine/count.h"
 #include "service/engine/decide.h"
 #include "service/engine/engine.h"
 #include "service/shares.h"
@@ -309,5 +310,5 @@ void weir_request_refuse(struct worker *worker, const struct request *request, s
                               .policy = request->count > 1 ? pair->policy->name : NULL,
                               .label = weir_decide_label(worker, pair, NULL, 0)};
     count_up(&worker->refused, 1);
-    count_up(&pair->policy->counters->counts[worker->number].refused, 1);
+    count_refused(worker, pair->policy, answer->label);
 }

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/sat.h"
+#include "service/engine/count.h"
 #include "service/leases/leased.h"
 #include "service/run.h"
 #include "table/table.h"
@@ -69,20 +70,18 @@ static int64_t strike_lent(const struct worker *worker, const struct lease_reque
 static void count_refusal(struct worker *worker, const struct lease_request *ask)
 {
     count_up(&worker->refused, 1);
-    count_up(&ask->pair.policy->counters->counts[worker->number].refused, 1);
+    count_refused(worker, ask->pair.policy, leased_label(ask->pair.policy));
 }
 
 void weir_lend_count(struct worker *worker, const struct lease_request *ask,
                      const struct lease_result *result)
 {
-    struct policy_counts *counts = &ask->pair.policy->counters->counts[worker->number];
     if (result->units == 0) {
         count_refusal(worker, ask);
         return;
     }
     count_up(&worker->allowed, 1);
-    count_up(&counts->allowed, 1);
-    count_up(&counts->units, result->units);
+    count_allowed(worker, ask->pair.policy, result->units, false);
 }
 
 /* ---- a root ---- */

@@ -145,47 +145,6 @@ static void free_labels(const struct limit_labels *labels)
     free((void *)(uintptr_t)labels);
 }
 
-/* ---- counters ---- */
-
-struct policy_counters *weir_counters_new(uint32_t workers)
-{
-    size_t size = sizeof(struct policy_counters) + workers * sizeof(struct policy_counts);
-    struct policy_counters *counters = aligned_alloc(_Alignof(struct policy_counters), size);
-    if (!counters)
-        return NULL;
-    memset(counters, 0, size);
-    counters->workers = workers;
-    atomic_init(&counters->refs, 1);
-    return counters;
-}
-
-void weir_counters_free(struct policy_counters *counters)
-{
-    if (counters && atomic_fetch_sub_explicit(&counters->refs, 1, memory_order_acq_rel) == 1)
-        free(counters);
-}
-
-static void add_count(_Atomic int64_t *sum, const _Atomic int64_t *count)
-{
-    int64_t more = atomic_load_explicit(count, memory_order_relaxed);
-    atomic_store_explicit(sum, sat_add(atomic_load_explicit(sum, memory_order_relaxed), more),
-                          memory_order_relaxed);
-}
-
-void weir_counters_sum(const struct policy_counters *counters, struct policy_counts *sum)
-{
-    *sum = (struct policy_counts){0};
-    for (uint32_t i = 0; i < counters->workers; i++) {
-        const struct policy_counts *counts = &counters->counts[i];
-        add_count(&sum->allowed, &counts->allowed);
-        add_count(&sum->refused, &counts->refused);
-        add_count(&sum->shadow_refused, &counts->shadow_refused);
-        add_count(&sum->candidate_refused, &counts->candidate_refused);
-        add_count(&sum->errors, &counts->errors);
-        add_count(&sum->units, &counts->units);
-    }
-}
-
 /* ---- policies ---- */
 
 /* `len` bytes and a NUL; NULL stays NULL. false: out of memory. */
@@ -235,6 +194,7 @@ static void forget_pointers(struct policy *policy)
 {
     policy->limits = policy->candidate = policy->file_limits = NULL;
     policy->labels = NULL;
+    policy->limit_counters = NULL;
     policy->prefixes = NULL;
     policy->keys = NULL;
     policy->prefix_count = policy->key_count = 0;
@@ -330,6 +290,7 @@ void weir_policy_drop(struct policy *policy)
     weir_policy_table_free(policy->candidate_table);
     weir_policy_table_free(policy->previous);
     weir_pools_drop(policy->pools);
+    weir_limit_counters_free(policy->limit_counters);
     weir_counters_free(policy->counters);
     free_labels(policy->labels);
     free(policy->limits);

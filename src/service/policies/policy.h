@@ -5,8 +5,8 @@
  * old and new share: the policy tables, which count keys, and the counters.
  *
  * A policy is a name with its limits, mode and overrides: immutable. A policy table is a table and what goes
- * with it, shared by all editions of the policy and counted by references. Counters say what was decided, per
- * worker.
+ * with it, shared by all editions of the policy and counted by references. Counters say what was decided
+ * (counters.h).
  */
 #ifndef WEIR_SERVICE_POLICIES_POLICY_H
 #define WEIR_SERVICE_POLICIES_POLICY_H
@@ -15,8 +15,8 @@
 
 #include "base/buffer.h"
 #include "service/leases/pools.h"
+#include "service/policies/counters.h"
 
-#define LABEL_MAX          128
 #define POLICY_TABLE_FIRST 16
 #define POLICY_TABLE_OVERRIDES                                                                               \
     1024 /* most keys of a policy table with limits of their own: about a kilobyte each */
@@ -52,17 +52,6 @@ struct limit_labels {
     int64_t timeout_ns;                    /* the shortest timeout= of the limits; -1: none has one */
     int64_t whole[WEIR_LIMITS_MAX];        /* most units of each that are there at once */
     char text[WEIR_LIMITS_MAX][LABEL_MAX]; /* name=, or the limit's text */
-};
-
-/* One line of counting per worker: nobody else writes it. */
-struct policy_counts {
-    _Alignas(64) _Atomic int64_t allowed; /* calls, shadow-refused ones included */
-    _Atomic int64_t refused, shadow_refused, candidate_refused, errors, units;
-};
-struct policy_counters {
-    _Atomic uint32_t refs;
-    uint32_t workers;
-    struct policy_counts counts[]; /* one of each worker */
 };
 
 /* Limits of a key, which the tables have, too; or of all keys with a prefix, which has a table of its own. */
@@ -108,7 +97,8 @@ struct policy {
     struct policy_table *previous;
     int64_t previous_for_ns; /* how long it remembers anything, from when nobody asks it alone */
     struct policy_counters *counters;
-    struct fleet_pools *pools; /* of a fleet; NULL: this server counts for itself */
+    struct limit_counters *limit_counters; /* of this edition; made when its snapshot is sealed */
+    struct fleet_pools *pools;             /* of a fleet; NULL: this server counts for itself */
     bool leases; /* its units come from elsewhere: it has pools, and is no root. `main` is empty */
     bool fleet_in_catalogue; /* restored as one of a fleet, of which the catalogue does not say more */
     struct policy_override *prefixes; /* the longest first, those of one length sorted by bytes */
@@ -151,10 +141,6 @@ struct policy_table *weir_policy_table_ref(struct policy_table *ptable); /* NULL
 void weir_policy_table_free(struct policy_table *ptable);
 
 struct limit_labels *weir_labels_new(const char *limits);
-
-struct policy_counters *weir_counters_new(uint32_t workers);
-void weir_counters_free(struct policy_counters *counters); /* one reference */
-void weir_counters_sum(const struct policy_counters *counters, struct policy_counts *sum);
 
 /* A copy that shares policy tables and counters, to be changed and then published; or NULL. */
 struct policy *weir_policy_copy(const struct policy *policy);

@@ -213,6 +213,9 @@ bool weir_snapshot_seal(struct snapshot *snapshot)
         return false;
     for (size_t i = 0; i < size; i++)
         snapshot->index[i] = EMPTY;
+    for (size_t i = 0; i < snapshot->policy_count; i++)
+        if (!weir_limit_counters_make(snapshot->policies[i]))
+            return false;
     for (size_t i = 0; i < snapshot->policy_count; i++) {
         const char *name = snapshot->policies[i]->name;
         INVARIANT(26, i == 0 || strcmp(snapshot->policies[i - 1]->name, name) < 0);

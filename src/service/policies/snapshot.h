@@ -48,7 +48,7 @@ struct snapshot *weir_snapshot_copy(const struct snapshot *snapshot);
 /* Puts `policy` (one reference goes over, whatever comes of it) in the place of the one of that name, or adds
  * it. `policy` NULL: removes `name`. false: out of memory. */
 bool weir_snapshot_put(struct snapshot *snapshot, const char *name, struct policy *policy);
-/* Builds the indexes. false: out of memory. */
+/* Builds the indexes, and lists which limits of new policies are counted. false: out of memory. */
 bool weir_snapshot_seal(struct snapshot *snapshot);
 void weir_snapshot_free(struct snapshot *snapshot);
 

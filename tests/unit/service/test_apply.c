@@ -161,7 +161,7 @@ TEST(candidates_come_and_go)
 {
     struct kit kit;
     struct weir_error err;
-    struct policy_counts sum = {0};
+    struct policy_sums sum;
     if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 10/h, candidate: 2/h}]")))
         return;
     CHECK(take(&kit, "api", "k", 2));

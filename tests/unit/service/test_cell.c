@@ -210,8 +210,8 @@ TEST(takes_are_counted_looks_and_gives_are_not)
     (void)kit_ask(&kit, "CL.THROTTLE k 0 1 1 0");
     (void)kit_ask(&kit, "CL.THROTTLE k 0 1 1 -1");
     (void)kit_ask(&kit, "CL.THROTTLE k 0 1 x");
-    CHECK_EQ(counted(&kit.worker->allowed), 1);
-    CHECK_EQ(counted(&kit.worker->refused), 3);
+    CHECK_EQ(counted(&kit.worker->client_limits[PROTOCOL_RESP][true]), 1);
+    CHECK_EQ(counted(&kit.worker->client_limits[PROTOCOL_RESP][false]), 3);
     CHECK_EQ(counted(&kit.worker->errors), 1);
     kit_close(&kit);
 }

@@ -116,21 +116,112 @@ TEST(a_copy_shares_what_counts_and_owns_the_rest)
 TEST(counters_are_the_sum_of_all_workers)
 {
     struct policy_counters *counters = weir_counters_new(3);
-    struct policy_counts sum;
+    struct policy_sums sum;
     if (!CHECK(counters))
         return;
     CHECK_EQ((uintptr_t)counters % 64, 0);
     for (int i = 0; i < 3; i++) {
-        counters->counts[i].allowed = 10 + i;
-        counters->counts[i].shadow_refused = i;
+        counters->counts[i].decisions[PROTOCOL_RESP][RESULT_ALLOWED] = 10 + i;
+        counters->counts[i].decisions[PROTOCOL_HTTP][RESULT_ALLOWED] = 20;
+        counters->counts[i].decisions[PROTOCOL_HTTP][RESULT_SHADOW_REFUSED] = i;
+        counters->counts[i].decisions[i % PROTOCOLS][RESULT_REFUSED] = 1 + i;
+        counters->counts[i].decisions[PROTOCOL_HTTP][RESULT_UNAVAILABLE] = 7;
         counters->counts[i].units = 100;
     }
     weir_counters_sum(counters, &sum);
-    CHECK_EQ(sum.allowed, 33);
+    CHECK_EQ(sum.decisions[PROTOCOL_RESP][RESULT_ALLOWED], 33);
+    CHECK_EQ(sum.decisions[PROTOCOL_HTTP][RESULT_ALLOWED], 60);
+    CHECK_EQ(sum.decisions[PROTOCOL_RESP][RESULT_REFUSED], 4);
+    CHECK_EQ(sum.decisions[PROTOCOL_HTTP][RESULT_REFUSED], 2);
+    CHECK_EQ(sum.decisions[PROTOCOL_HTTP][RESULT_UNAVAILABLE], 21);
+    CHECK_EQ(sum.allowed, 96); /* those refused in shadow were */
     CHECK_EQ(sum.shadow_refused, 3);
     CHECK_EQ(sum.units, 300);
-    CHECK_EQ(sum.refused, 0);
+    CHECK_EQ(sum.refused, 6);
     weir_counters_free(counters);
+}
+
+static int64_t refused_by(const struct policy *policy, const char *label)
+{
+    const struct limit_counters *limits = policy->limit_counters;
+    for (size_t i = 0; i < limits->count; i++)
+        if (strcmp(limits->of[i]->label, label) == 0)
+            return weir_limit_counter_sum(limits->of[i], policy->counters->workers);
+    return -1;
+}
+
+static struct policy *policy_with(const struct policy *before, const char *limits)
+{
+    struct policy *policy = before ? weir_policy_copy(before) : weir_policy_make("api", 2);
+    if (policy) {
+        free((void *)(uintptr_t)policy->labels);
+        policy->labels = weir_labels_new(limits);
+    }
+    CHECK(policy && policy->labels && weir_limit_counters_make(policy));
+    return policy;
+}
+
+TEST(a_limit_keeps_its_count_as_long_as_the_policy_has_it)
+{
+    struct policy *first = policy_with(NULL, "10/s, 100/m name=minute");
+    weir_limit_counters_refused(first->limit_counters, 0, "minute");
+    weir_limit_counters_refused(first->limit_counters, 1, "minute");
+    weir_limit_counters_refused(first->limit_counters, 1, "10/s");
+    weir_limit_counters_refused(first->limit_counters, 0, "7/d");
+    CHECK_EQ(refused_by(first, "minute"), 2);
+    CHECK_EQ(refused_by(first, "10/s"), 1);
+    CHECK_EQ(refused_by(first, OTHER_LIMITS), 1);
+    struct policy *second = policy_with(first, "20/s, 100/m name=minute");
+    weir_limit_counters_refused(first->limit_counters, 0, "10/s"); /* by a request that began before */
+    weir_limit_counters_refused(second->limit_counters, 0, "minute");
+    CHECK_EQ(refused_by(first, "10/s"), 2);
+    weir_policy_drop(first);
+    CHECK_EQ(refused_by(second, "minute"), 3);
+    CHECK_EQ(refused_by(second, "20/s"), 0);
+    CHECK_EQ(refused_by(second, "10/s"), -1);
+    CHECK_EQ(refused_by(second, OTHER_LIMITS), 1);
+    struct policy *third = policy_with(second, "5/s"); /* nobody has "10/s" any more: its count goes */
+    weir_policy_drop(second);
+    struct policy *fourth = policy_with(third, "10/s");
+    weir_policy_drop(third);
+    CHECK_EQ(refused_by(fourth, "10/s"), 0);
+    size_t known = 0; /* the third was there when the fourth was made */
+    for (const struct limit_counter *at = fourth->counters->limits; at; at = at->next)
+        known++;
+    CHECK_EQ(known, 3);
+    weir_policy_drop(fourth);
+}
+
+/* A policy whose keys have many limits of their own has a bounded number of series. */
+TEST(labels_beyond_the_bound_are_counted_together)
+{
+    struct policy *policy = weir_policy_make("api", 1);
+    struct policy_override keys[LIMIT_COUNTERS_MAX + 8] = {0};
+    static char texts[LIMIT_COUNTERS_MAX + 8][32];
+    policy->labels = weir_labels_new("10/s");
+    policy->keys = keys;
+    policy->key_count = sizeof keys / sizeof *keys;
+    for (size_t i = 0; i < policy->key_count; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], "%zu/s", 100 + i / 2); /* each twice */
+        keys[i].limits = texts[i];
+    }
+    CHECK(weir_limit_counters_make(policy));
+    CHECK_EQ(policy->limit_counters->count, 2 + policy->key_count / 2);
+    weir_limit_counters_free(policy->limit_counters);
+    policy->limit_counters = NULL;
+    for (size_t i = 0; i < policy->key_count; i++)
+        (void)snprintf(texts[i], sizeof texts[i], "%zu/s", 100 + i);
+    CHECK(weir_limit_counters_make(policy));
+    CHECK_EQ(policy->limit_counters->count, 1 + LIMIT_COUNTERS_MAX);
+    CHECK_STR(policy->limit_counters->of[0]->label, OTHER_LIMITS);
+    CHECK_STR(policy->limit_counters->of[1]->label, "10/s");
+    weir_limit_counters_refused(policy->limit_counters, 0, texts[0]);
+    weir_limit_counters_refused(policy->limit_counters, 0, texts[LIMIT_COUNTERS_MAX + 7]);
+    CHECK_EQ(refused_by(policy, texts[0]), 1);
+    CHECK_EQ(refused_by(policy, OTHER_LIMITS), 1);
+    policy->keys = NULL;
+    policy->key_count = 0;
+    weir_policy_drop(policy);
 }
 
 TEST(names_that_are_too_long_make_no_policy)

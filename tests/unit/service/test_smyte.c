@@ -112,8 +112,8 @@ TEST(decisions_looks_and_errors_are_counted_each_once)
     (void)kit_ask(&kit, "RL.SESSIONIZE s 2 10 TAKE 3");
     (void)kit_ask(&kit, "RL.GET k 1 10");
     (void)kit_ask(&kit, "RL.REDUCE k 1");
-    CHECK_EQ(counted(&kit.worker->allowed), 2);
-    CHECK_EQ(counted(&kit.worker->refused), 2);
+    CHECK_EQ(counted(&kit.worker->client_limits[PROTOCOL_RESP][true]), 2);
+    CHECK_EQ(counted(&kit.worker->client_limits[PROTOCOL_RESP][false]), 2);
     CHECK_EQ(counted(&kit.worker->errors), 1);
     CHECK_EQ(counted(&kit.worker->commands), 6);
     kit_close(&kit);

@@ -30,7 +30,7 @@ struct seen {
 
 static struct seen counts_of(const struct kit *kit, const char *name)
 {
-    struct policy_counts sum;
+    struct policy_sums sum;
     struct snapshot *snapshot = atomic_load(&kit->service->snapshot);
     struct policy *policy = weir_snapshot_policy(snapshot, (struct slice){name, strlen(name)});
     weir_counters_sum(policy->counters, &sum);
