@@ -193,6 +193,17 @@ foreach(part serve hostile logins tenants flood)
 endforeach()
 
 weir_script(server-vectors server/test_vectors.py)
+
+add_executable(http-boundaries server/http_boundaries.c) # what script/http-differential compares with Node
+weir_test_settings(http-boundaries)
+target_link_libraries(http-boundaries PRIVATE weir_service)
+find_program(NODE_PROGRAM node)
+if(NODE_PROGRAM)
+    add_test(NAME server-http-differential COMMAND ${NODE_PROGRAM} --no-deprecation
+        ${CMAKE_CURRENT_SOURCE_DIR}/server/http_differential.mjs $<TARGET_FILE:http-boundaries> 5000)
+    weir_test_properties(server-http-differential server)
+endif()
+
 weir_script(server-protocol server/test_protocol.py)
 weir_script(server-clients server/test_clients.py)
 weir_script(server-documents server/test_documents.py)

@@ -176,13 +176,20 @@ static bool read_escape(struct json_reader *reader, char **out)
     return true;
 }
 
+static bool is_plain(char byte)
+{
+    return (unsigned char)(byte - ' ') < 0x60 && byte != '"' && byte != '\\';
+}
+
 /* How many bytes of characters that stand for themselves in a string there are. */
 static size_t plain_len(const char *bytes, size_t len)
 {
     for (size_t i = 0, step;; i += step) {
+        while (i < len && is_plain(bytes[i]))
+            i++;
         uint32_t code;
-        step = weir_utf8_read(bytes + i, len - i, &code);
-        if (step == 0 || code < ' ' || code == '"' || code == '\\')
+        step = i < len && (unsigned char)bytes[i] >= 0x80 ? weir_utf8_read(bytes + i, len - i, &code) : 0;
+        if (step == 0)
             return i;
     }
 }

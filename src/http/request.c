@@ -17,7 +17,7 @@
 enum { TOKEN = 1, TARGET = 2, VALUE = 4, HOST = 8 };
 
 /* clang-format off */
-static const unsigned char kinds[128] = {
+static const unsigned char kinds[256] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, /* 0x00 */
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 0x10 */
     4, 7, 6, 5, 7, 7, 7, 7, 6, 6, 7, 7, 6, 15, 15, 6, /* 0x20 */
@@ -26,6 +26,14 @@ static const unsigned char kinds[128] = {
     15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 6, 6, 6, 7, 15, /* 0x50 */
     7, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* 0x60 */
     15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 6, 7, 6, 15, 0, /* 0x70 */
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
 };
 /* clang-format on */
 
@@ -64,11 +72,21 @@ static enum http_parsed starve(struct http_parse *in)
 
 static bool is_kind(char byte, unsigned kind)
 {
-    return (unsigned char)byte < sizeof kinds && (kinds[(unsigned char)byte] & kind);
+    return kinds[(unsigned char)byte] & kind;
 }
 
 static const char *skip_kind(const char *at, const char *end, unsigned kind)
 {
+    for (; end - at >= 4; at += 4) { /* by hand: header names are most of the bytes that come here */
+        if (!is_kind(at[0], kind))
+            return at;
+        if (!is_kind(at[1], kind))
+            return at + 1;
+        if (!is_kind(at[2], kind))
+            return at + 2;
+        if (!is_kind(at[3], kind))
+            return at + 3;
+    }
     while (at < end && is_kind(*at, kind))
         at++;
     return at;
@@ -79,26 +97,52 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\t';
 }
 
-#define EVERY_BYTE(VALUE) (UINT64_MAX / 255 * (VALUE))
+#define EVERY_BYTE(BYTE) (UINT64_MAX / 255 * (BYTE))
 
-/* Eight bytes at a time. A word that may have a control character is looked at byte by byte; that a borrow
- * makes a few others look so, too, costs time alone. */
+/* The high bits of those of eight bytes that are below `least`, or DEL. A borrow may add bytes behind the
+ * first one, so that only the first one counts. */
+static uint64_t find_low(uint64_t word, uint64_t least)
+{
+    uint64_t del = word ^ EVERY_BYTE(0x7F);
+    return (((word - least) & ~word) | ((del - EVERY_BYTE(1)) & ~del)) & EVERY_BYTE(0x80);
+}
+
+/* The first byte is the lowest, whatever the machine. */
+static uint64_t load_eight(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+/* As skip_kind for VALUE, eight bytes at a time. */
 static const char *skip_value(const char *at, const char *end)
 {
-    for (;;) {
-        for (; end - at >= 8; at += 8) {
-            uint64_t word, del;
-            memcpy(&word, at, sizeof word);
-            del = word ^ EVERY_BYTE(0x7F);
-            if ((((word - EVERY_BYTE(0x20)) & ~word) | ((del - EVERY_BYTE(1)) & ~del)) & EVERY_BYTE(0x80))
-                break;
-        }
-        const char *stop = end - at >= 8 ? at + 8 : end;
-        while (at < stop && ((unsigned char)*at >= 0x80 || is_kind(*at, VALUE)))
-            at++;
-        if (at < stop || at == end)
+    while (end - at >= 8) {
+        uint64_t low = find_low(load_eight(at), EVERY_BYTE(' '));
+        at += low == 0 ? 8 : __builtin_ctzll(low) / 8;
+        if (low != 0 && *at != '\t')
             return at;
+        at += low != 0;
     }
+    return skip_kind(at, end, VALUE);
+}
+
+/* As skip_kind for TARGET. */
+static const char *skip_target(const char *at, const char *end)
+{
+    while (end - at >= 8) {
+        uint64_t word = load_eight(at), mark = word ^ EVERY_BYTE('#');
+        uint64_t stop = find_low(word, EVERY_BYTE('!')) |
+                        ((mark - EVERY_BYTE(1)) & ~mark & EVERY_BYTE(0x80)) | (word & EVERY_BYTE(0x80));
+        if (stop != 0)
+            return at + __builtin_ctzll(stop) / 8;
+        at += 8;
+    }
+    return skip_kind(at, end, TARGET);
 }
 
 /* `word` has lower-case letters and '-' alone, and so has the name, being a token, if they are equal. */
@@ -167,6 +211,8 @@ static enum http_parsed read_method(struct http_parse *in)
         return refuse(in, 400, "the request must start with a method, one space and the target");
     if (slice_is(name, "CONNECT"))
         return refuse(in, 501, "CONNECT is not supported: this server is no proxy");
+    if (slice_is(name, "PRI")) /* reserved: it opens HTTP/2 */
+        return refuse(in, 505, "HTTP/2 is not supported here: use HTTP/1.1");
     in->at++;
     in->request->method_name = name;
     in->request->method = find_method(name);
@@ -176,7 +222,7 @@ static enum http_parsed read_method(struct http_parse *in)
 static enum http_parsed read_target(struct http_parse *in, struct slice *target)
 {
     const char *start = in->at;
-    in->at = skip_kind(start, in->end, TARGET);
+    in->at = skip_target(start, in->end);
     *target = (struct slice){start, (size_t)(in->at - start)};
     if (target->len > HTTP_TARGET_MAX || (in->at == in->end && in->full))
         return refuse(in, 414, "the request target is too long");
@@ -194,6 +240,11 @@ static enum http_parsed read_version(struct http_parse *in)
 {
     static const char form[] = "HTTP/1.1";
     bool known = true;
+    in->request->is_1_0 = false;
+    if (in->end - in->at >= 10 && memcmp(in->at, "HTTP/1.1\r\n", 10) == 0) {
+        in->at += 10;
+        return HTTP_WHOLE;
+    }
     for (size_t i = 0; i < sizeof form - 1; i++, in->at++) {
         if (in->at == in->end)
             return starve(in);
@@ -332,8 +383,11 @@ static enum http_parsed note_connection(struct http_parse *in, struct slice valu
         const char *start = at;
         at = skip_kind(at, end, TOKEN);
         size_t len = (size_t)(at - start);
-        if (len == 0 || (at < end && *at != ',' && !is_blank(*at)))
-            return refuse(in, 400, "Connection must be a list of words: close, keep-alive");
+        while (at < end && is_blank(*at))
+            at++;
+        if (len == 0 || (at < end && *at != ','))
+            return refuse(in, 400,
+                          "Connection must be a list of words with commas between them: close, keep-alive");
         in->framing.close = in->framing.close || weir_text_same(start, len, "close");
         in->framing.keep = in->framing.keep || weir_text_same(start, len, "keep-alive");
     }
@@ -347,21 +401,25 @@ static enum http_parsed note_expect(struct http_parse *in, struct slice value)
     return HTTP_WHOLE;
 }
 
-static enum http_parsed note_field(struct http_parse *in, const struct http_header *field)
+typedef enum http_parsed (*note_function)(struct http_parse *in, struct slice value);
+
+/* What to do with a field that says how the message is framed, or what becomes of the connection; else NULL.
+ */
+static note_function find_note(struct slice name)
 {
-    switch (field->name.len) {
+    switch (name.len) {
     case 4:
-        return name_is(field->name, "host") ? note_host(in, field->value) : HTTP_WHOLE;
+        return name_is(name, "host") ? note_host : NULL;
     case 6:
-        return name_is(field->name, "expect") ? note_expect(in, field->value) : HTTP_WHOLE;
+        return name_is(name, "expect") ? note_expect : NULL;
     case 10:
-        return name_is(field->name, "connection") ? note_connection(in, field->value) : HTTP_WHOLE;
+        return name_is(name, "connection") ? note_connection : NULL;
     case 14:
-        return name_is(field->name, "content-length") ? note_length(in, field->value) : HTTP_WHOLE;
+        return name_is(name, "content-length") ? note_length : NULL;
     case 17:
-        return name_is(field->name, "transfer-encoding") ? note_coding(in, field->value) : HTTP_WHOLE;
+        return name_is(name, "transfer-encoding") ? note_coding : NULL;
     default:
-        return HTTP_WHOLE;
+        return NULL;
     }
 }
 
@@ -398,11 +456,13 @@ static enum http_parsed read_fields(struct http_parse *in, bool trailers)
             return refuse(in, 431, "there are more than 64 header fields");
         struct http_header *field = trailers ? &ignored : &in->request->headers[count];
         enum http_parsed parsed = read_field(in, field);
-        if (parsed == HTTP_WHOLE && !trailers) {
-            in->request->header_count = count + 1;
-            parsed = note_field(in, field);
-        }
         if (parsed != HTTP_WHOLE)
+            return parsed;
+        in->request->header_count += !trailers;
+        note_function note = find_note(field->name);
+        if (note && trailers)
+            return refuse(in, 400, "a trailer must not be about framing or the connection");
+        if (note && (parsed = note(in, field->value)) != HTTP_WHOLE)
             return parsed;
     }
 }
