@@ -20,6 +20,7 @@ target_link_options(unit-resp-reply PRIVATE -Wl,--wrap=calloc)
 weir_service_test(unit-resp-write unit/resp/test_resp_write.c)
 weir_service_test(unit-http-json unit/http/test_http_json.c)
 weir_service_test(unit-http-request unit/http/test_http_request.c)
+weir_service_test(unit-http-uri unit/http/test_http_uri.c)
 
 weir_service_test(unit-fleet-plan unit/fleet/test_fleet_plan.c)
 weir_service_test(unit-weir-reply unit/fleet/test_weir_reply.c)
