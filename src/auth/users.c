@@ -62,8 +62,10 @@ static bool init_user(struct user *user, const struct config_user *from)
     memcpy(user->passwords, from->passwords, sizeof user->passwords);
     user->password_count = from->password_count;
     user->may = from->may;
-    return copy_slices(from->prefixes, NULL, from->prefix_count, &user->prefixes, &user->prefix_count) &&
-           copy_slices(from->policies, NULL, from->policy_count, &user->policies, &user->policy_count);
+    return copy_slices(from->prefixes.texts, NULL, from->prefixes.count, &user->prefixes,
+                       &user->prefix_count) &&
+           copy_slices(from->policies.texts, NULL, from->policies.count, &user->policies,
+                       &user->policy_count);
 }
 
 /* Who does not log in, if the file does not say. Without any users everybody may do everything. With some,
@@ -199,6 +201,26 @@ const struct user *weir_users_login(const struct users *users, struct slice name
 #endif
     weir_secret_wipe(&digest, sizeof digest);
     return good ? found : NULL;
+}
+
+/* A digest is compared in full only if its first 8 bytes agree, which is one comparison and so tells nothing
+ * about a part of them. */
+const struct user *weir_users_by_token(const struct users *users, const struct digest *token,
+                                       uint64_t *generation)
+{
+    for (size_t i = 0; i < users->count; i++)
+        for (size_t at = 0; at < users->list[i].password_count; at++) {
+            const struct password *has = &users->list[i].passwords[at];
+            uint64_t front, wanted;
+            memcpy(&front, has->digest.bytes, sizeof front);
+            memcpy(&wanted, token->bytes, sizeof wanted);
+            if (has->is_token && front == wanted && weir_digest_same(&has->digest, token)) {
+                *generation = users->list[i].generations[at];
+                INVARIANT(36, weir_user_has(&users->list[i], *generation));
+                return &users->list[i];
+            }
+        }
+    return NULL;
 }
 
 /* ---- generations ---- */

@@ -11,7 +11,7 @@
 
 struct user {
     char name[CONFIG_NAME_MAX + 1];
-    bool has_password; /* needs one to log in */
+    bool has_password; /* needs one, or a token, to log in */
     struct password passwords[CONFIG_PASSWORDS];
     size_t password_count; /* 0 although it needs one: nobody can log in */
     /* Of each password, or of the login without one: a number that changes with the password and with the
@@ -43,6 +43,10 @@ const struct user *weir_users_find(const struct users *users, struct slice name)
  * exist. NULL: wrong. Sets *generation to that of the password. */
 const struct user *weir_users_login(const struct users *users, struct slice name, struct slice password,
                                     uint64_t *generation);
+
+/* The user whose token has this digest; NULL: none. Sets *generation. */
+const struct user *weir_users_by_token(const struct users *users, const struct digest *token,
+                                       uint64_t *generation);
 
 /* Keeps the generation of each password that the user had in `before` with the same rights; all others get a
  * new one above *last. */

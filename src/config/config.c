@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/read_http.h"
 #include "config/read_policy.h"
 #include "config/read_users.h"
 #include "config/values.h"
@@ -97,6 +98,11 @@ static const struct config_key file_keys[] = {
     {"clients", "clients: {max: 10000}", KEY_MAP, .inside = &clients_map},
     {"client_limits", "client_limits: {keys: 100k}", KEY_MAP, .inside = &client_limits_map},
     {"log", "log: {format: logfmt}", KEY_MAP, .inside = &log_map},
+    HTTP_KEY("http", HTTP_SECTION),
+    HTTP_KEY("trusted_proxies", HTTP_TRUSTED_PROXIES),
+    HTTP_KEY("ipv6_prefix", HTTP_IPV6_PREFIX),
+    HTTP_KEY("routes_default", HTTP_ROUTES_DEFAULT),
+    HTTP_KEY("routes", HTTP_ROUTES),
     {"users", "a list: - {name: app, password_file: app.password, may: [take]}", KEY_OWN,
      .read = weir_reading_users, .print = weir_users_print},
     {"policies", "a list: - {name: api, limits: 100/s}", KEY_OWN, .read = weir_reading_policies,
@@ -162,10 +168,18 @@ struct config *weir_config_new(void)
     config->data = strdup("none");
     config->log_format = strdup("logfmt");
     config->log_level = strdup("info");
-    if (config->data && config->log_format && config->log_level)
+    config->http = weir_http_rules_new();
+    if (config->data && config->log_format && config->log_level && config->http)
         return config;
     weir_config_free(config);
     return NULL;
+}
+
+void weir_text_list_free(struct text_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->texts[i]);
+    free(list->texts);
 }
 
 void weir_config_free(struct config *config)
@@ -178,6 +192,7 @@ void weir_config_free(struct config *config)
         weir_config_user_free(&config->users[i]);
     free(config->policies);
     free(config->users);
+    weir_http_rules_drop(config->http);
     free(config->path);
     for (size_t i = 0; i < LISTENER_KINDS; i++)
         free(config->listen[i]);
@@ -230,6 +245,8 @@ struct config *weir_config_parse(const char *path, const char *text, size_t len,
         node = weir_node_read(&reading, text, len);
     if (node)
         read_config_file(&reading, node);
+    if (node && reading.complaints == 0)
+        weir_reading_check_routes(&reading);
     weir_node_free(node);
     weir_reading_tell(&reading);
     if (reading.complaints == 0)

@@ -15,10 +15,17 @@
 #define CONFIG_POLICIES_MAX 1024
 #define CONFIG_PREFIXES_MAX 64 /* overrides of a policy that end in '*' */
 #define CONFIG_PERCENT_ALL  100
-#define CONFIG_PASSWORD_MAX 512 /* bytes */
-#define CONFIG_CRYPT_MAX    127 /* bytes of a hash of crypt(3) */
-#define CONFIG_PASSWORDS    2   /* of a user: while a new one replaces the old one, both count */
+#define CONFIG_PASSWORD_MAX 512               /* bytes */
+#define CONFIG_TOKEN_MIN    16                /* bytes of a token in a file: it is to be random */
+#define CONFIG_CRYPT_MAX    127               /* bytes of a hash of crypt(3) */
+#define CONFIG_PASSWORDS    4                 /* of a user: two passwords and two tokens */
+#define CONFIG_OF_EACH      2                 /* while a new one replaces the old one, both count */
 #define CONFIG_TTL_MAX_MS   INT64_C(86400000) /* of a reservation: 24 hours, in the file and in a request */
+
+struct text_list {
+    char **texts;
+    size_t count;
+};
 
 struct config_place { /* in a file, from 1; 0: nowhere, as of what was set by command */
     int line, column;
@@ -91,19 +98,18 @@ enum user_right {
 struct password {
     struct digest digest;             /* of the password, or of `crypt` */
     char crypt[CONFIG_CRYPT_MAX + 1]; /* "": none */
+    bool is_token;                    /* it names its user, too: a bearer token of HTTP */
 };
 
 struct config_user {
     char *name;
     bool has_password; /* false: none is needed (only `default`) */
     struct password passwords[CONFIG_PASSWORDS];
-    size_t password_count; /* 0 although it has one: what is wrong with it was reported */
-    unsigned may;          /* enum user_right, or-ed */
-    char **prefixes;       /* of the keys; none: all keys */
-    size_t prefix_count;
-    char **policies; /* names; none: all */
-    size_t policy_count;
-    char *open_file; /* a password_file that others can read, or NULL */
+    size_t password_count;     /* 0 although it has one: what is wrong with it was reported */
+    unsigned may;              /* enum user_right, or-ed */
+    struct text_list prefixes; /* of the keys; none: all keys */
+    struct text_list policies; /* names; none: all */
+    char *open_file;           /* a password_file or token_file that others can read, or NULL */
     struct config_place place;
 };
 
@@ -136,6 +142,7 @@ struct config {
     char *log_level;     /* "debug", "info", "warn" or "error" */
     struct config_user *users;
     size_t user_count;
+    struct http_rules *http; /* a reference */
     struct config_policy *policies;
     size_t policy_count;
     bool no_policies; /* it says policies: [], so none are meant */
@@ -208,6 +215,8 @@ bool weir_config_print(const struct config *config, struct buffer *out);
  * out of memory. */
 #define CONFIG_START_KEYS 9
 const char *weir_config_start_key(const struct config *config, size_t number, struct digest *digest);
+
+void weir_text_list_free(struct text_list *list);
 
 /* Small readers that commands share. false: `why` says what to write. */
 bool weir_config_name(const char *text, size_t len, char *why, size_t size);

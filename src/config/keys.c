@@ -5,9 +5,11 @@
 #include "config/keys.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "config/values.h"
 #include "spec/spec.h"
 
 /* ---- texts ---- */
@@ -65,6 +67,21 @@ void weir_key_print_text(struct buffer *out, const char *text, size_t len)
         buffer_put(out, text, len);
     else
         print_quoted(out, text, len);
+}
+
+void weir_key_print_texts(struct buffer *out, const struct config_key *key, const struct text_list *list,
+                          const char *end, int indent)
+{
+    if (list->count == 0)
+        return;
+    weir_key_print_name(out, key, indent);
+    for (size_t i = 0; i < list->count; i++) {
+        char joined[CONFIG_KEY_MAX + 2];
+        (void)snprintf(joined, sizeof joined, "%s%s", list->texts[i], end);
+        weir_buffer_print(out, i > 0 ? ", " : "[");
+        weir_key_print_text(out, joined, strlen(joined));
+    }
+    weir_buffer_print(out, "]\n");
 }
 
 void weir_key_print_time(struct buffer *out, int64_t time_ns)

@@ -75,6 +75,9 @@ void weir_key_print(struct buffer *out, const struct config_key *key, const void
 void weir_key_print_name(struct buffer *out, const struct config_key *key, int indent);
 /* A text, in quotes if YAML needs them. */
 void weir_key_print_text(struct buffer *out, const char *text, size_t len);
+/* A list in brackets, with `end` behind each; none: nothing at all. */
+void weir_key_print_texts(struct buffer *out, const struct config_key *key, const struct text_list *list,
+                          const char *end, int indent);
 /* A time in its shortest words. */
 void weir_key_print_time(struct buffer *out, int64_t time_ns);
 

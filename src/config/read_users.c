@@ -18,6 +18,24 @@
 
 /* ---- passwords ---- */
 
+/* `least` of their keys. */
+enum password_form {
+    PASSWORD_PLAIN,
+    PASSWORD_DIGEST,
+    PASSWORD_CRYPT,
+    PASSWORD_FILE,
+    TOKEN_DIGEST, /* from here on: tokens */
+    TOKEN_FILE
+};
+
+static size_t count_kind(const struct config_user *user, bool tokens)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < user->password_count; i++)
+        count += user->passwords[i].is_token == tokens;
+    return count;
+}
+
 static void add_password(struct config_user *user, struct digest digest)
 {
     user->passwords[user->password_count++] = (struct password){.digest = digest};
@@ -40,7 +58,7 @@ static void read_digest_one(struct config_reader *reading, const struct yaml_nod
     if (weir_digest_read(node->text, node->len, &digest))
         add_password(user, digest);
     else
-        weir_reading_wrong(reading, node->place, "password_sha256 is something else; write %s", key->write);
+        weir_reading_wrong(reading, node->place, "%s is something else; write %s", key->name, key->write);
 }
 
 static void read_crypt_one(struct config_reader *reading, const struct yaml_node *node,
@@ -59,23 +77,27 @@ static void read_file_one(struct config_reader *reading, const struct yaml_node 
 {
     char bytes[CONFIG_PASSWORD_MAX + 2];
     mode_t mode = 0;
-    (void)key;
     char *path = weir_reading_beside(reading, node);
     ssize_t len = path ? weir_secret_file_read(path, bytes, sizeof bytes, &mode) : -1;
     const char *why = !path || len >= 0 ? NULL : errno == EINVAL ? "it is no plain file" : strerror(errno);
     if (len > 0 && bytes[len - 1] == '\n')
         len--;
     if (why)
-        weir_reading_wrong(reading, node->place, "password_file %.200s cannot be read: %s", path, why);
+        weir_reading_wrong(reading, node->place, "%s %.200s cannot be read: %s", key->name, path, why);
     else if (len == 0)
-        weir_reading_wrong(reading, node->place, "password_file %.200s is empty", path);
+        weir_reading_wrong(reading, node->place, "%s %.200s is empty", key->name, path);
     else if (len > CONFIG_PASSWORD_MAX)
-        weir_reading_wrong(reading, node->place, "password_file %.200s is too long: at most %d bytes", path,
+        weir_reading_wrong(reading, node->place, "%s %.200s is too long: at most %d bytes", key->name, path,
                            CONFIG_PASSWORD_MAX);
     else if (len > 0 && mode & S_IWOTH)
         weir_reading_wrong(reading, node->place,
-                           "password_file %.200s can be written by every user (mode %04o); chmod 600 it",
+                           "%s %.200s can be written by every user (mode %04o); chmod 600 it", key->name,
                            path, (unsigned)mode & 07777);
+    else if (len > 0 && key->least == TOKEN_FILE && len < CONFIG_TOKEN_MIN)
+        weir_reading_wrong(
+            reading, node->place,
+            "%s %.200s has %zd bytes; a token has at least %d, as openssl rand -hex 32 makes it", key->name,
+            path, len, CONFIG_TOKEN_MIN);
     else if (len > 0)
         add_password(user, weir_sha256(bytes, (size_t)len));
     weir_secret_wipe(bytes, sizeof bytes);
@@ -86,30 +108,32 @@ static void read_file_one(struct config_reader *reading, const struct yaml_node 
     free(path);
 }
 
-enum password_form { PASSWORD_PLAIN, PASSWORD_DIGEST, PASSWORD_CRYPT, PASSWORD_FILE };
-
-/* One password, or a list of two: while clients change over, both count. `least` of the key is its form. */
+/* One password or token, or a list of two: while clients change over, both count. */
 static void read_passwords(struct config_reader *reading, const struct yaml_node *node,
                            const struct config_key *key, void *into)
 {
     static void (*const readers[])(struct config_reader *, const struct yaml_node *,
                                    const struct config_key *, struct config_user *) = {
-        read_plain_one, read_digest_one, read_crypt_one, read_file_one};
+        read_plain_one, read_digest_one, read_crypt_one, read_file_one, read_digest_one, read_file_one};
     struct config_user *user = into;
+    bool tokens = key->least >= TOKEN_DIGEST;
     user->has_password = true; /* what is wrong about it is reported */
-    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, key, CONFIG_PASSWORDS))
+    if (node->kind == NODE_LIST && !weir_reading_is_list(reading, node, key, CONFIG_OF_EACH))
         return;
     const struct yaml_node *entry = node->kind == NODE_LIST ? node->first : node;
     for (; entry; entry = node->kind == NODE_LIST ? entry->next : NULL) {
         if (!weir_reading_is_text(reading, entry, key))
             return;
-        if (user->password_count == CONFIG_PASSWORDS) {
+        size_t before = user->password_count;
+        if (count_kind(user, tokens) == CONFIG_OF_EACH) {
             weir_reading_wrong(reading, node->key_place,
-                               "a user has at most %d passwords, the old and the new one; leave one out",
-                               CONFIG_PASSWORDS);
+                               "a user has at most %d %s, the old and the new one; leave one out",
+                               CONFIG_OF_EACH, tokens ? "tokens" : "passwords");
             return;
         }
         readers[key->least](reading, entry, key, user);
+        if (user->password_count > before)
+            user->passwords[before].is_token = tokens;
     }
 }
 
@@ -150,22 +174,6 @@ static void print_may(struct buffer *out, const struct config_key *key, const vo
     weir_buffer_print(out, "]\n");
 }
 
-/* A list of texts, each of which `check` agrees to. */
-static void
-read_text_list(struct config_reader *reading, const struct yaml_node *node, const struct config_key *key,
-               char *(*read)(struct config_reader *, const struct yaml_node *, const struct config_key *),
-               char ***texts, size_t *count)
-{
-    if (!weir_reading_is_list(reading, node, key, CONFIG_RIGHTS_MAX))
-        return;
-    *texts = weir_reading_array(reading, weir_node_count(node), sizeof(char *));
-    for (const struct yaml_node *entry = *texts ? node->first : NULL; entry; entry = entry->next) {
-        char *text = read(reading, entry, key);
-        if (text)
-            (*texts)[(*count)++] = text;
-    }
-}
-
 static char *read_key_prefix(struct config_reader *reading, const struct yaml_node *node,
                              const struct config_key *key)
 {
@@ -189,43 +197,27 @@ static void read_user_keys(struct config_reader *reading, const struct yaml_node
                            const struct config_key *key, void *into)
 {
     struct config_user *user = into;
-    read_text_list(reading, node, key, read_key_prefix, &user->prefixes, &user->prefix_count);
+    weir_reading_texts(reading, node, key, CONFIG_RIGHTS_MAX, read_key_prefix, &user->prefixes);
 }
 
 static void read_user_policies(struct config_reader *reading, const struct yaml_node *node,
                                const struct config_key *key, void *into)
 {
     struct config_user *user = into;
-    read_text_list(reading, node, key, weir_reading_name, &user->policies, &user->policy_count);
-}
-
-/* Of the user, with `end` behind each. */
-static void print_text_list(struct buffer *out, const struct config_key *key, char *const *texts,
-                            size_t count, const char *end, int indent)
-{
-    if (count == 0)
-        return;
-    weir_key_print_name(out, key, indent);
-    for (size_t i = 0; i < count; i++) {
-        char joined[CONFIG_KEY_MAX + 2];
-        (void)snprintf(joined, sizeof joined, "%s%s", texts[i], end);
-        weir_buffer_print(out, i > 0 ? ", " : "[");
-        weir_key_print_text(out, joined, strlen(joined));
-    }
-    weir_buffer_print(out, "]\n");
+    weir_reading_texts(reading, node, key, CONFIG_RIGHTS_MAX, weir_reading_name, &user->policies);
 }
 
 static void print_user_keys(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
     const struct config_user *user = from;
-    print_text_list(out, key, user->prefixes, user->prefix_count, "*", indent);
+    weir_key_print_texts(out, key, &user->prefixes, "*", indent);
 }
 
 static void print_user_policies(struct buffer *out, const struct config_key *key, const void *from,
                                 int indent)
 {
     const struct config_user *user = from;
-    print_text_list(out, key, user->policies, user->policy_count, "", indent);
+    weir_key_print_texts(out, key, &user->policies, "", indent);
 }
 
 static void print_hidden_password(struct buffer *out, const struct config_key *key, const void *from,
@@ -250,6 +242,10 @@ static const struct config_key user_keys[] = {
      .least = PASSWORD_CRYPT, .read = read_passwords},
     {"password_file", "the path of a file that holds the password alone", KEY_OWN, .least = PASSWORD_FILE,
      .read = read_passwords},
+    {"token_sha256", "64 hexadecimal digits, as sha256sum prints them of the token without a line break",
+     KEY_OWN, .least = TOKEN_DIGEST, .read = read_passwords},
+    {"token_file", "the path of a file that holds the token alone", KEY_OWN, .least = TOKEN_FILE,
+     .read = read_passwords},
     {"may", "all, or some of [look, take, adjust, admin]", KEY_OWN, .read = read_may, .print = print_may},
     {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", KEY_OWN, .read = read_user_keys,
      .print = print_user_keys},
@@ -266,8 +262,8 @@ static void check_user(struct config_reader *reading, const struct yaml_node *no
         weir_reading_wrong(reading, node->place, "this user has no name; write name: app");
     if (!user->has_password && !is_default)
         weir_reading_wrong(reading, node->place,
-                           "%s has no password; write password_file: app.password (only `default` may go "
-                           "without)",
+                           "%s has no password; write password_file: app.password or token_file: app.token "
+                           "(only `default` may go without)",
                            whose);
     if (!weir_node_find(node, "may"))
         weir_reading_wrong(reading, node->place,
@@ -296,6 +292,20 @@ static void check_user_twin(struct config_reader *reading, const struct config *
         }
 }
 
+/* A token names its user, so no two users have the same. */
+static void check_token_twin(struct config_reader *reading, const struct config *config,
+                             const struct config_user *last)
+{
+    for (const struct config_user *user = config->users; user < last; user++)
+        for (size_t i = 0; i < user->password_count; i++)
+            for (size_t at = 0; at < last->password_count; at++)
+                if (user->passwords[i].is_token && last->passwords[at].is_token &&
+                    weir_digest_same(&user->passwords[i].digest, &last->passwords[at].digest))
+                    weir_reading_wrong(reading, last->place,
+                                       "this user has the same token as the one at line %d; make another one",
+                                       user->place.line);
+}
+
 void weir_reading_users(struct config_reader *reading, const struct yaml_node *node,
                         const struct config_key *key, void *into)
 {
@@ -307,6 +317,7 @@ void weir_reading_users(struct config_reader *reading, const struct yaml_node *n
         struct config_user *user = &config->users[config->user_count++];
         read_one_user(reading, entry, user);
         check_user_twin(reading, config, user);
+        check_token_twin(reading, config, user);
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;
     }
@@ -323,12 +334,8 @@ void weir_users_print(struct buffer *out, const struct config_key *key, const vo
 
 void weir_config_user_free(struct config_user *user)
 {
-    for (size_t i = 0; i < user->prefix_count; i++)
-        free(user->prefixes[i]);
-    for (size_t i = 0; i < user->policy_count; i++)
-        free(user->policies[i]);
-    free(user->prefixes);
-    free(user->policies);
+    weir_text_list_free(&user->prefixes);
+    weir_text_list_free(&user->policies);
     free(user->name);
     free(user->open_file);
     weir_secret_wipe(user->passwords, sizeof user->passwords);

@@ -220,9 +220,6 @@ static bool is_first(struct config_reader *reading, const struct yaml_node *map,
     return false;
 }
 
-static void read_key(struct config_reader *reading, const struct yaml_node *node,
-                     const struct config_key *key, void *into);
-
 bool weir_reading_map(struct config_reader *reading, const struct yaml_node *node, const char *whose,
                       const struct config_map *map, void *into)
 {
@@ -239,7 +236,7 @@ bool weir_reading_map(struct config_reader *reading, const struct yaml_node *nod
         if (!key)
             complain_unknown(reading, child, whose, map);
         else if (is_first(reading, node, child, whose))
-            read_key(reading, child, key, into);
+            weir_reading_key(reading, child, key, into);
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             break;
     }
@@ -310,6 +307,34 @@ bool weir_reading_is_list(struct config_reader *reading, const struct yaml_node 
     else
         return true;
     return false;
+}
+
+static void read_each_text(struct config_reader *reading, const struct yaml_node *entry, size_t count,
+                           const struct config_key *key, text_read *read, struct text_list *list)
+{
+    list->texts = weir_reading_array(reading, count, sizeof(char *));
+    for (size_t i = 0; list->texts && i < count; i++, entry = entry->next) {
+        char *text = read(reading, entry, key);
+        if (text)
+            list->texts[list->count++] = text;
+    }
+}
+
+void weir_reading_texts(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_key *key, size_t most, text_read *read, struct text_list *list)
+{
+    if (weir_reading_is_list(reading, node, key, most))
+        read_each_text(reading, node->first, weir_node_count(node), key, read, list);
+}
+
+void weir_reading_text_or_texts(struct config_reader *reading, const struct yaml_node *node,
+                                const struct config_key *key, size_t most, text_read *read,
+                                struct text_list *list)
+{
+    if (node->kind == NODE_TEXT)
+        read_each_text(reading, node, 1, key, read, list);
+    else
+        weir_reading_texts(reading, node, key, most, read, list);
 }
 
 static bool read_scaled_count(const struct yaml_node *node, int64_t *number)
@@ -433,8 +458,8 @@ static bool is_unset(const struct yaml_node *node, const struct config_key *key)
     return key->unset && node->kind == NODE_TEXT && strcmp(node->text, key->unset) == 0;
 }
 
-static void read_key(struct config_reader *reading, const struct yaml_node *node,
-                     const struct config_key *key, void *into)
+void weir_reading_key(struct config_reader *reading, const struct yaml_node *node,
+                      const struct config_key *key, void *into)
 {
     int64_t *number = key_number(key, into);
     int word;

@@ -42,6 +42,8 @@ void weir_reading_tell(struct config_reader *reading); /* what was kept */
 /* Reads a map; `whose` is for complaints: "policy 'api'". false: it is no map. */
 bool weir_reading_map(struct config_reader *reading, const struct yaml_node *node, const char *whose,
                       const struct config_map *map, void *into);
+/* Reads the value of one key of a map. */
+key_read weir_reading_key;
 /* "policy 'api'", or "a policy" if it has no name. */
 #define READING_WHOSE 84
 void weir_reading_whose(const char *what, const struct yaml_node *node, char whose[static READING_WHOSE]);
@@ -57,6 +59,15 @@ char *weir_reading_text(struct config_reader *reading, const struct yaml_node *n
 /* Is it a list, not an empty one, of at most `most`? Else complains. */
 bool weir_reading_is_list(struct config_reader *reading, const struct yaml_node *node,
                           const struct config_key *key, size_t most);
+/* A list of at most `most` texts, each by `read`. */
+typedef char *text_read(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_key *key);
+void weir_reading_texts(struct config_reader *reading, const struct yaml_node *node,
+                        const struct config_key *key, size_t most, text_read *read, struct text_list *list);
+/* The same, or one text without brackets. */
+void weir_reading_text_or_texts(struct config_reader *reading, const struct yaml_node *node,
+                                const struct config_key *key, size_t most, text_read *read,
+                                struct text_list *list);
 /* "threads cannot be '0'; write a number from 1 to 64". */
 void weir_reading_unfit(struct config_reader *reading, const struct yaml_node *node,
                         const struct config_key *key);

@@ -189,6 +189,7 @@ static bool make_snapshot(struct service *service, const struct config *config, 
         return false;
     snapshot->loaded_ms = service->started_ms;
     snapshot->users = weir_users_new(config);
+    snapshot->http = weir_http_rules_ref(config->http);
     snapshot->policies = calloc(1, sizeof(struct policy *));
     if (!snapshot->users || !snapshot->policies || !weir_persist_restore(service, config, snapshot, err) ||
         !weir_snapshot_seal(snapshot)) {

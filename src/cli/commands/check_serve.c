@@ -179,11 +179,11 @@ static bool is_policy(const struct config *config, const char *name)
 
 static void note_rights(const struct config *config, const struct config_user *user)
 {
-    for (size_t i = 0; i < user->policy_count; i++) {
-        if (is_policy(config, user->policies[i]))
+    for (size_t i = 0; i < user->policies.count; i++) {
+        if (is_policy(config, user->policies.texts[i]))
             continue;
         check_note("line %d: user '%s' may use policy '%s', which the file does not name", user->place.line,
-                   user->name, user->policies[i]);
+                   user->name, user->policies.texts[i]);
     }
 }
 
@@ -191,7 +191,7 @@ static void note_open_file(const struct config_user *user)
 {
     if (!user->open_file)
         return;
-    check_note("line %d: user '%s': password_file %.200s can be read by every user of this machine; chmod "
+    check_note("line %d: user '%s': %.200s can be read by every user of this machine; chmod "
                "640 it, or 600",
                user->place.line, user->name, user->open_file);
 }

@@ -320,7 +320,7 @@ static void warn_of_files(const struct config *config)
         if (config->users[i].open_file)
             weir_log(LOG_WARN_LEVEL, "password-file-open", LOG_TEXT("user", config->users[i].name),
                      LOG_TEXT("file", config->users[i].open_file),
-                     LOG_TEXT("means", "every user of this machine can read the password"),
+                     LOG_TEXT("means", "every user of this machine can read the password or token"),
                      LOG_TEXT("do", "chmod 640 it, or 600"));
 }
 
@@ -359,6 +359,8 @@ static bool apply_users(struct config_apply *apply)
     bool open = !users->list[0].has_password && !options->no_password;
     weir_users_free((struct users *)(uintptr_t)apply->edit.next->users);
     apply->edit.next->users = users;
+    weir_http_rules_drop(apply->edit.next->http);
+    apply->edit.next->http = weir_http_rules_ref(apply->config->http);
     return !open || !options->exposed || fail_exposed(apply, options->exposed);
 }
 

@@ -116,6 +116,7 @@ struct snapshot *weir_snapshot_copy(const struct snapshot *snapshot)
     copy->all_mode = snapshot->all_mode;
     copy->all_until_ms = snapshot->all_until_ms;
     copy->loaded_ms = snapshot->loaded_ms;
+    copy->http = weir_http_rules_ref(snapshot->http);
     copy->users = snapshot->users ? weir_users_copy(snapshot->users) : NULL;
     copy->policies = calloc(snapshot->policy_count + 1, sizeof *copy->policies);
     if (!copy->policies || (!copy->users && snapshot->users)) {
@@ -234,6 +235,7 @@ void weir_snapshot_free(struct snapshot *snapshot)
     for (size_t i = 0; i < snapshot->policy_count; i++)
         weir_policy_drop(snapshot->policies[i]);
     weir_users_free((struct users *)(uintptr_t)snapshot->users);
+    weir_http_rules_drop(snapshot->http);
     free(snapshot->policies);
     free(snapshot->index);
     free(snapshot->ptables);

@@ -9,6 +9,7 @@
 #define WEIR_SERVICE_POLICIES_SNAPSHOT_H
 
 #include "auth/users.h"
+#include "config/http_rules.h"
 #include "service/policies/policy.h"
 
 struct snapshot {
@@ -19,8 +20,9 @@ struct snapshot {
     struct policy_table **ptables; /* of all of them, sorted by serial */
     size_t ptable_count;
     const struct users *users;
-    bool any_frozen; /* keys of a policy */
-    bool any_leases; /* policies whose units come from a fleet */
+    struct http_rules *http; /* a reference */
+    bool any_frozen;         /* keys of a policy */
+    bool any_leases;         /* policies whose units come from a fleet */
     /* WEIR.POLICY MODE *: stands above all modes until it ends. */
     bool mode_for_all;
     enum policy_mode all_mode;

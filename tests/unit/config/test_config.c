@@ -201,11 +201,11 @@ TEST(users_have_passwords_and_rights)
     CHECK_EQ(app->may, MAY_LOOK | MAY_TAKE);
     CHECK(app->has_password && app->password_count == 1 &&
           weir_digest_same(&app->passwords[0].digest, &password));
-    CHECK_EQ(app->prefix_count, 2);
-    CHECK_STR(app->prefixes[0], "user:");
-    CHECK_STR(app->prefixes[1], "");
-    CHECK_EQ(app->policy_count, 2);
-    CHECK_STR(app->policies[1], "login");
+    CHECK_EQ(app->prefixes.count, 2);
+    CHECK_STR(app->prefixes.texts[0], "user:");
+    CHECK_STR(app->prefixes.texts[1], "");
+    CHECK_EQ(app->policies.count, 2);
+    CHECK_STR(app->policies.texts[1], "login");
     CHECK(weir_digest_same(&config->users[2].passwords[0].digest, &password));
     CHECK_EQ(config->users[2].may, MAY_ALL);
     weir_config_free(config);
@@ -609,9 +609,9 @@ TEST(addresses_are_checked)
 
 TEST(users_without_what_they_need_are_refused)
 {
-    BAD("users: [{name: app, may: all}]\n",
-        "w.yaml:1:9: user 'app' has no password; write password_file: app.password (only `default` may go "
-        "without)\n");
+    BAD("users: [{name: app, may: all}]\n", "w.yaml:1:9: user 'app' has no password; write password_file: "
+                                            "app.password or token_file: app.token (only `default` may go "
+                                            "without)\n");
     BAD("users: [{name: app, password: x}]\n", "w.yaml:1:9: user 'app' may do nothing; write may: all, or "
                                                "some of may: [look, take, adjust, admin]\n");
     BAD("users: [{name: app, password: [x, y], password_file: z, may: all}]\n",

@@ -214,6 +214,31 @@ TEST(users_are_replaced)
     kit_close(&kit);
 }
 
+static const struct http_rules *rules_of(struct kit *kit)
+{
+    return atomic_load(&kit->service->snapshot)->http;
+}
+
+TEST(routes_come_with_the_file_and_stay_through_other_changes)
+{
+    struct kit kit;
+    struct weir_error err;
+    static const char routes[] = "policies: [{name: api, limits: 10/h}]\nroutes: [{policy: api}]";
+    if (!CHECK(kit_open(&kit, "policies: [{name: api, limits: 10/h}]\n")))
+        return;
+    CHECK_EQ(rules_of(&kit)->route_count, 0);
+    CHECK(apply(&kit, routes, &err));
+    const struct http_rules *rules = rules_of(&kit);
+    CHECK_EQ(rules->route_count, 1);
+    CHECK(kit_policy(&kit, "mine", "7/h"));
+    CHECK(rules_of(&kit) == rules);
+    CHECK(!apply(&kit, "trusted_proxies: none", &err)); /* it would take all policies away */
+    CHECK(rules_of(&kit) == rules && !rules->has_proxies);
+    CHECK(apply(&kit, "policies: [{name: api, limits: 10/h}]\n", &err));
+    CHECK_EQ(rules_of(&kit)->route_count, 0);
+    kit_close(&kit);
+}
+
 TEST(the_password_of_the_command_line_stays)
 {
     struct kit kit;
