@@ -212,6 +212,7 @@ if(NODE_PROGRAM)
 endif()
 
 weir_script(server-protocol server/test_protocol.py)
+weir_script(server-http server/test_http.py)
 weir_script(server-clients server/test_clients.py)
 weir_script(server-documents server/test_documents.py)
 

@@ -376,6 +376,8 @@ enum admission weir_connection_offer(struct io_thread *io_thread, const struct l
     connection->out.most = OUTPUT_MOST;
     connection->callback = (struct loop_callback){.run = on_arrival, .arg = connection};
     weir_session_begin(&connection->session, io_thread->worker->service, address, local, weir_now());
+    if (connection->protocol == PROTOCOL_HTTP)
+        connection->session.version = 3; /* replies are made JSON of */
     enum admission entry = admit_connection(connection, address);
     if (entry == ADMISSION_REFUSED || entry == ADMISSION_ADDRESS_FULL) {
         free(connection);

@@ -48,6 +48,8 @@ struct connection {
     enum connection_state state;
     enum protocol protocol; /* of its listener, as what follows */
     bool admin;             /* administrative routes are served */
+    bool continued;         /* HTTP: the client was told to send the body */
+    size_t need;            /* HTTP: so many bytes of the next request must be there; 0: any */
     bool more;              /* `in` has not been looked at since the last request was run */
     bool in_again;          /* is in the list io_thread->again */
     bool gone;              /* to be freed when that list, or the thread that works for it, is done with it */

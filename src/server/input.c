@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "service/health.h"
+#include "service/http/http.h"
 #include "service/run.h"
 
 #define LINGER_READ 65536
@@ -116,44 +117,91 @@ static size_t run_batch(struct connection *connection, const struct request_batc
     return batch->end;
 }
 
-/* Requests of HTTP are not run yet. */
-static size_t run_http_slice(struct connection *connection, size_t len)
+/* ---- HTTP --------------------------------------------------------------------------------------- */
+
+/* It asks before it sends a body; told once. */
+static void answer_continue(struct connection *connection)
 {
-    static const char answer[] =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    static const char answer[] = "HTTP/1.1 100 Continue\r\n\r\n";
     buffer_put(&connection->io_thread->out, answer, sizeof answer - 1);
-    connection->state = LEAVING;
-    connection->more = false;
-    return len;
+    connection->continued = true;
+}
+
+/* Runs the first request in the bytes; returns as run_batch does. What is too short to be one is not looked
+ * at again before there is more of it. */
+static size_t run_http_request(struct connection *connection, char *bytes, size_t len, enum batch_end *why)
+{
+    struct io_thread *io_thread = connection->io_thread;
+    const struct http_limits limits = {
+        .head = HTTP_HEAD_MAX,
+        .body = weir_connection_is_unauthenticated(connection) ? UNAUTHENTICATED_BODY : REQUEST_MAX};
+    struct http_request request;
+    struct http_parse_result parsed;
+    *why = BATCH_MORE;
+    if (len < connection->need)
+        return 0;
+    switch (weir_http_parse(&limits, bytes, len, &request, &parsed)) {
+    case HTTP_MORE:
+        connection->need = parsed.need;
+        if (parsed.wants_continue && !connection->continued)
+            answer_continue(connection);
+        return 0;
+    case HTTP_BAD:
+        weir_http_refuse(io_thread->worker, parsed.status, parsed.why, &io_thread->out);
+        connection->state = LEAVING;
+        return len;
+    case HTTP_WHOLE:
+        break;
+    }
+    struct run_result result =
+        weir_http_run(io_thread->worker, &connection->session, &request, connection->admin, &io_thread->out);
+    weir_connection_follow(connection, &result);
+    *why = BATCH_FULL;
+    if (result.done == 0) /* its credentials are being checked: it is run again then */
+        return 0;
+    connection->continued = false;
+    connection->need = 0;
+    return parsed.used;
+}
+
+/* ---- slices ------------------------------------------------------------------------------------- */
+
+static size_t run_resp_batch(struct connection *connection, char *bytes, size_t len, enum batch_end *why)
+{
+    struct request_batch batch;
+    read_batch(&batch, connection->io_thread->args, weir_connection_is_unauthenticated(connection), bytes,
+               len);
+    size_t ran = run_batch(connection, &batch);
+    *why = batch.why;
+    ASSERT(ran <= batch.end);
+    ASSERT(!may_run_more(connection) || ran == batch.end); /* whole requests are not forgotten */
+    return ran;
 }
 
 /* Runs a slice of what was read; returns how many bytes are done with. */
 static size_t run_slice(struct connection *connection, char *bytes, size_t len)
 {
     struct io_thread *io_thread = connection->io_thread;
-    struct request_batch batch;
-    size_t used = 0, room = output_room(connection), ran = 0;
+    bool is_http = connection->protocol == PROTOCOL_HTTP;
+    enum batch_end why;
+    size_t used = 0, room = output_room(connection);
     int64_t until_ns = weir_now() + SLICE_NS;
     INVARIANT(36, may_run_more(connection) && buffer_len(&connection->out) <= OUTPUT_PAUSE);
     ASSERT(!io_thread->draining || !connection->pieces);
     ASSERT(connection->answered == 0 && buffer_len(&io_thread->out) == 0);
-    if (connection->protocol == PROTOCOL_HTTP)
-        return run_http_slice(connection, len);
     health_beat(io_thread->worker, weir_loop_now_ms(io_thread->loop));
     pthread_mutex_lock(&io_thread->mutex);
-    do {
-        read_batch(&batch, io_thread->args, weir_connection_is_unauthenticated(connection), bytes + used,
-                   len - used);
-        ran = run_batch(connection, &batch);
-        used += ran;
-    } while (may_run_more(connection) && batch.why == BATCH_FULL && connection->answered + BATCH <= room &&
-             buffer_len(&io_thread->out) + buffer_len(&connection->out) <= OUTPUT_PAUSE &&
-             !io_thread->out.failed && weir_now() < until_ns);
+    do
+        used += is_http ? run_http_request(connection, bytes + used, len - used, &why)
+                        : run_resp_batch(connection, bytes + used, len - used, &why);
+    while (used < len && may_run_more(connection) && why == BATCH_FULL &&
+           connection->answered + BATCH <= room &&
+           buffer_len(&io_thread->out) + buffer_len(&connection->out) <= OUTPUT_PAUSE &&
+           !io_thread->out.failed && weir_now() < until_ns);
     pthread_mutex_unlock(&io_thread->mutex);
     INVARIANT(36, connection->answered <= room);
-    connection->more = used < len && (!may_run_more(connection) || batch.why == BATCH_FULL);
-    ASSERT(used <= len && ran <= batch.end);
-    ASSERT(connection->more || used == len || ran == batch.end); /* whole requests are not forgotten */
+    connection->more = used < len && (!may_run_more(connection) || why == BATCH_FULL);
+    ASSERT(used <= len);
     return used;
 }
 

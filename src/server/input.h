@@ -19,6 +19,8 @@
 #define REQUEST_MAX          (1 << 20)
 #define UNAUTHENTICATED_ARGS 10
 #define UNAUTHENTICATED_BULK 16384
+#define HTTP_HEAD_MAX        16384
+#define UNAUTHENTICATED_BODY (128 * 1024)
 #define SLICE_NS             WEIR_MS
 #define READ_SIZE            (64 * 1024) /* read at once, into the I/O thread's own memory */
 #define HEADROOM             4096        /* before that: for what was kept of the last time */

@@ -14,6 +14,8 @@
 #include "base/hash.h"
 #include "service/commands/decision.h"
 #include "service/engine/decide.h"
+#include "service/http/encode.h"
+#include "service/http/http.h"
 #include "service/persist/record_change.h"
 #include "service/run.h"
 #include "store/commit.h"
@@ -42,7 +44,10 @@ struct pending *weir_pending_new(const struct call *call, size_t most)
     *pending = (struct pending){.command = call->command,
                                 .asked_ns = call_asked_ns(call),
                                 .out.most = call->reply.out->most,
+                                .is_http = call->http != NULL,
                                 .count = call->count};
+    if (call->http)
+        pending->http = *call->http;
     char *at = (char *)(pending->args + call->count);
     for (size_t i = 0; i < call->count; i++) {
         size_t len = call->args[i].len;
@@ -103,8 +108,12 @@ void weir_pending_due(struct call *call, struct pending *pending, const struct r
                                       .remaining = answer->remaining,
                                       .reset_after_ns = answer->reset_after_ns,
                                       .limit = answer->limit,
-                                      .label = pending->label};
-    if (request->full)
+                                      .label = pending->label,
+                                      .decided = answer->decided,
+                                      .number_count = answer->number_count};
+    if (request->full && call->http)
+        weir_http_encode_limits(&pending->out, request, answer);
+    else if (request->full)
         weir_encode_numbers(&(struct reply){&pending->out, call->reply.version}, request, answer);
     begin_pending(call, pending, PENDING_DUE);
 }
@@ -185,6 +194,7 @@ static struct call call_of_pending(struct worker *worker, struct session *sessio
                          .args = pending->args,
                          .count = pending->count,
                          .reply = {out, session->version},
+                         .http = pending->is_http ? &pending->http : NULL,
                          .pending = pending};
 }
 
@@ -266,7 +276,9 @@ bool weir_pending_resume(struct worker *worker, struct session *session, struct 
         return false;
     struct call call = call_of_pending(worker, session, out);
     struct request admitted;
+    size_t before = buffer_len(out);
     call.request = &admitted;
+    worker->protocol = pending->is_http ? PROTOCOL_HTTP : PROTOCOL_RESP;
     ASSERT(pending->cause != PENDING_JOB || pending->is_done);
     if (pending->cause == PENDING_JOB)
         append_job(pending, out);
@@ -280,6 +292,8 @@ bool weir_pending_resume(struct worker *worker, struct session *session, struct 
         session->pending != pending; /* it is another policy by now, and what it was promised is due later */
     if (!waits)
         session->pending = NULL;
+    if (!waits && call.http)
+        weir_http_finish(&call, before);
     end_pending(worker, pending);
     INVARIANT(33, waits == (session->pending != NULL));
     return !waits;

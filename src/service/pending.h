@@ -42,6 +42,8 @@ struct pending {
     struct buffer out;   /* JOB: its answer. DUE: what FULL adds to it */
     bool is_done;        /* JOB, LOGIN: by the other thread */
     struct login *login; /* LOGIN: what to check, and what came of it */
+    bool is_http;
+    struct http_exchange http; /* if so */
     size_t count;
     struct slice args[]; /* and their bytes behind them */
 };

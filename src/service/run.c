@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "os/clock.h"
 #include "service/engine/decide.h"
+#include "service/http/http.h"
 #include "service/pending.h"
 #include "service/run.h"
 #include "store/commit.h"
@@ -167,7 +168,7 @@ static uint64_t changes_so_far(void)
 
 static enum run_state run_request(struct worker *worker, struct session *session, const struct user *user,
                                   const struct flight_plan *plan, const struct resp_request *request,
-                                  struct buffer *out)
+                                  const struct http_exchange *http, struct buffer *out)
 {
     struct request admitted;
     struct call call = {.worker = worker,
@@ -179,7 +180,9 @@ static enum run_state run_request(struct worker *worker, struct session *session
                         .count = request->count,
                         .reply = {out, session->version},
                         .found = plan->policy,
-                        .hash = plan->hash};
+                        .hash = plan->hash,
+                        .last = http && http->kind == EXCHANGE_ELEMENT, /* a batch does not wait */
+                        .http = http};
     size_t before = buffer_len(out);
 #if WEIR_ASSERTIONS
     uint64_t changes = changes_so_far();
@@ -203,9 +206,12 @@ static enum run_state run_request(struct worker *worker, struct session *session
 #endif
     if (__builtin_expect(was_answered_with_error(&call, out, before), 0))
         weir_call_count_error(&call, plan->command, plan->number);
-    if (__builtin_expect(session->pending != NULL, 0) && session->pending->cause == PENDING_FLEET &&
-        weir_pending_resume(worker, session, out))
+    bool resumed = __builtin_expect(session->pending != NULL, 0) &&
+                   session->pending->cause == PENDING_FLEET && weir_pending_resume(worker, session, out);
+    if (resumed)
         call.state = RUN_READY;
+    else if (http && call.state != RUN_PENDING)
+        weir_http_finish(&call, before);
     if (call.state != RUN_PENDING)
         weir_session_mute(session, out, before);
     return out->failed || session->closing ? RUN_CLOSE : call.state;
@@ -263,7 +269,8 @@ static void tell_time(struct worker *worker, const struct flight_plan *plan, siz
 }
 
 static size_t run_flight(struct worker *worker, struct session *session, const struct resp_request *requests,
-                         size_t count, struct buffer *out, enum run_state *state)
+                         size_t count, const struct http_exchange *http, struct buffer *out,
+                         enum run_state *state)
 {
     struct flight_plan plans[FLIGHT];
     size_t done = 0, told = 0;
@@ -273,7 +280,7 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
     *state = RUN_READY;
     while (done < count && *state == RUN_READY) {
         const struct command *command = plans[done].command;
-        *state = run_request(worker, session, user, &plans[done], &requests[done], out);
+        *state = run_request(worker, session, user, &plans[done], &requests[done], http, out);
         if (command && command->flags & CMD_NO_AUTH) /* to log in and out is one of these */
             user = weir_session_user(session, worker->snapshot);
         done++;
@@ -285,17 +292,26 @@ static size_t run_flight(struct worker *worker, struct session *session, const s
     return done;
 }
 
+struct run_result weir_run_requests(struct worker *worker, struct session *session,
+                                    const struct resp_request *requests, size_t count,
+                                    const struct http_exchange *http, struct buffer *out)
+{
+    struct run_result result = {.state = RUN_READY};
+    while (result.done < count && result.state == RUN_READY) {
+        size_t flight = count - result.done < FLIGHT ? count - result.done : FLIGHT;
+        result.done += run_flight(worker, session, requests + result.done, flight, http, out, &result.state);
+    }
+    return result;
+}
+
 struct run_result weir_service_run(struct worker *worker, struct session *session,
                                    const struct resp_request *requests, size_t count, struct buffer *out)
 {
     bool began = read_section_renew(worker);
-    struct run_result result = {.state = RUN_READY};
     worker->changed = false;
+    worker->protocol = PROTOCOL_RESP;
     session->active_ns = worker->now_ns;
-    while (result.done < count && result.state == RUN_READY) {
-        size_t flight = count - result.done < FLIGHT ? count - result.done : FLIGHT;
-        result.done += run_flight(worker, session, requests + result.done, flight, out, &result.state);
-    }
+    struct run_result result = weir_run_requests(worker, session, requests, count, NULL, out);
     read_section_end(worker, began);
     result.changed = worker->changed;
     return result;

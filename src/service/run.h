@@ -53,4 +53,11 @@ struct run_result weir_service_run(struct worker *worker, struct session *sessio
  * done its work. RUN_PENDING: not yet, or for another cause. */
 struct run_result weir_service_resume(struct worker *worker, struct session *session, struct buffer *out);
 
+/* Runs requests in a read section that has begun. `http`: what their replies become; NULL: they stay as they
+ * are.
+ */
+struct run_result weir_run_requests(struct worker *worker, struct session *session,
+                                    const struct resp_request *requests, size_t count,
+                                    const struct http_exchange *http, struct buffer *out);
+
 #endif

@@ -202,6 +202,7 @@ static bool make_snapshot(struct service *service, const struct config *config, 
 
 static bool read_hash_key(struct service *service, const struct config *config, struct weir_error *err)
 {
+    service->credential_key = weir_hash_key();
     service->has_hash_key = config->hash_key_file != NULL;
     return !service->has_hash_key || weir_hash_key_read(config->hash_key_file, &service->hash_key, err);
 }

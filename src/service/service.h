@@ -83,8 +83,11 @@ struct worker { /* counters are written by the worker alone, read by anybody */
         heartbeat_ms;      /* of CLOCK_MONOTONIC: when its I/O thread was last seen at work; health.h */
     char label[LABEL_MAX]; /* of the last answer, where no policy has it ready */
     char error[ENGINE_ERROR_MAX]; /* of the last answer: what is wrong */
-    bool changed;                 /* an answer must not be sent before what was changed is durable */
-    bool began;                   /* it has had a read section */
+    int64_t date_s;               /* the second that `date` tells, as a field of HTTP responses */
+    size_t date_len;
+    char date[48];
+    bool changed;            /* an answer must not be sent before what was changed is durable */
+    bool began;              /* it has had a read section */
     bool read_section_lasts; /* its read section ends by weir_read_end alone, after what it changed is in the
                                 log */
 };
@@ -110,7 +113,8 @@ struct service {
     pthread_mutex_t change;   /* who publishes snapshots */
     struct worker *workers;   /* options.workers, and one more: the job thread's */
     struct growth growth;
-    bool has_hash_key; /* tables that are made get this one, else each its own */
+    struct hash_key credential_key; /* of hashes of HTTP credentials: never told, new in each process */
+    bool has_hash_key;              /* tables that are made get this one, else each its own */
     struct hash_key hash_key;
     struct store *store;             /* NULL: everything is in memory alone */
     struct persistence *persistence; /* what goes with the store: see persist.h; or NULL */
@@ -231,6 +235,7 @@ struct session {
     int64_t commands;
     bool closing;            /* after what it has been answered */
     bool transaction;        /* MULTI was refused: nothing is run until EXEC or DISCARD */
+    uint64_t credential;     /* HTTP: a hash of the credentials that it has logged in with; 0: none */
     struct pending *pending; /* its request that was read and is not answered yet; or NULL */
 };
 

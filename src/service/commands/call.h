@@ -7,6 +7,7 @@
 
 #include "service/commands/commands.h"
 #include "service/engine/engine.h"
+#include "service/http/exchange.h"
 #include "service/log.h"
 
 struct call {
@@ -24,6 +25,7 @@ struct call {
     bool failed;             /* an error was answered */
     struct pending *pending; /* it is resumed: see service/pending.h; NULL: it is run for the first time */
     bool last;               /* it has waited long enough for a fleet */
+    const struct http_exchange *http; /* its reply becomes an HTTP response; NULL: it is of the Redis protocol */
 };
 
 /* Is the word at `at` this one, whatever its case? false also if there is none. */

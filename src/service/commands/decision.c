@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "base/sat.h"
 #include "service/engine/count.h"
+#include "service/http/encode.h"
 #include "service/pending.h"
 
 #define TIMEOUT_MAX_MS CONFIG_TTL_MAX_MS
@@ -118,30 +120,7 @@ bool weir_parse_options(struct call *call, struct request *request, size_t at, u
 /* Six fields with their names are less than 256 bytes, and the limit's name and a policy's in front. */
 #define ANSWER_MAX (256 + LABEL_MAX + CONFIG_NAME_MAX + 16)
 
-#define PUT(AT, LITERAL) put_literal((AT), (LITERAL), sizeof(LITERAL) - 1)
-
 #define FULL_FIELDS 5
-
-static inline char *put_literal(char *at, const char *bytes, size_t len)
-{
-    memcpy(at, bytes, len);
-    return at + len;
-}
-
-static inline char *put_decimal(char *at, int64_t number)
-{
-    char digits[20];
-    size_t count = 0;
-    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    if (number < 0)
-        *at++ = '-';
-    do
-        digits[count++] = (char)('0' + rest % 10);
-    while ((rest /= 10) > 0);
-    while (count > 0)
-        *at++ = digits[--count];
-    return at;
-}
 
 static inline char *put_answer_label(char *at, const struct answer *answer)
 {
@@ -150,10 +129,10 @@ static inline char *put_answer_label(char *at, const struct answer *answer)
     at = put_decimal(at, (int64_t)(label + (policy > 0 ? policy + 1 : 0)));
     at = PUT(at, "\r\n");
     if (policy > 0) {
-        at = put_literal(at, answer->policy, policy);
+        at = put_bytes(at, answer->policy, policy);
         *at++ = '/';
     }
-    return put_literal(at, answer->label, label);
+    return put_bytes(at, answer->label, label);
 }
 
 static inline char *put_answer_head(char *at, int version, size_t pairs)
@@ -194,7 +173,7 @@ void weir_encode_verdict(struct call *call, const struct request *request, const
     at = PUT(at, "\r\n$5\r\nlimit\r\n");
     at = put_answer_label(at, answer);
     at = PUT(at, "\r\n$6\r\nreason\r\n");
-    at = put_literal(at, reasons[answer->reason].bytes, reasons[answer->reason].len);
+    at = put_bytes(at, reasons[answer->reason].bytes, reasons[answer->reason].len);
     buffer_wrote(out, (size_t)(at - start));
 }
 
@@ -238,6 +217,10 @@ static void encode_answer(struct call *call, const struct request *request, cons
 {
     if (answer->error != ENGINE_OK) {
         weir_call_engine_error(call, answer);
+        return;
+    }
+    if (call->http && request->full) {
+        weir_http_encode_answer(call, request, answer, NULL);
         return;
     }
     call->command->encode(call, request, answer);
@@ -289,6 +272,10 @@ static void answer_due(struct call *call)
     request_init(&request, call->command->verb, call->user);
     request.asked_ns = call->pending->asked_ns;
     request.full = buffer_len(&call->pending->out) > 0;
+    if (call->http) {
+        weir_http_encode_answer(call, &request, &call->pending->answer, &call->pending->out);
+        return;
+    }
     call->command->encode(call, &request, &call->pending->answer);
     buffer_put(call->reply.out, buffer_bytes(&call->pending->out), buffer_len(&call->pending->out));
 }

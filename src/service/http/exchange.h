@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An HTTP request while it is being run: what its response depends on beside the answer. HTTP is a front end
+ * of the commands: a request becomes the words of one (words.h), runs as every other request does, and only
+ * its reply is written differently (encode.h, response.h). Plain data, so a pending request keeps a copy.
+ */
+#ifndef WEIR_SERVICE_HTTP_EXCHANGE_H
+#define WEIR_SERVICE_HTTP_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct endpoint;
+
+enum rate_headers { HEADERS_IETF, HEADERS_IETF_06, HEADERS_X, HEADERS_X_EPOCH, HEADERS_NONE };
+
+/* What a proxy is told if nothing was decided. */
+enum on_unavailable { UNAVAILABLE_ERROR, UNAVAILABLE_ALLOW, UNAVAILABLE_REFUSE };
+
+/* What the reply of the command becomes. */
+enum exchange_kind {
+    EXCHANGE_RESPONSE, /* a response of its own */
+    EXCHANGE_ELEMENT,  /* an element of a batch */
+    EXCHANGE_LOGIN,    /* nothing, if the login was right: the request that needs it is run next */
+    EXCHANGE_AUTH,     /* forward authentication: an empty response, which a proxy understands */
+    EXCHANGE_THROTTLE  /* as throttlecrab answers */
+};
+
+struct http_exchange {
+    const struct endpoint *endpoint; /* static; NULL: none */
+    enum exchange_kind kind;
+    enum rate_headers headers;
+    int16_t refusal_status;
+    uint8_t jitter;      /* percent that Retry-After may be longer */
+    uint8_t unavailable; /* enum on_unavailable: what EXCHANGE_AUTH answers if nothing was decided */
+    bool text;           /* in words, for people */
+    bool no_body;        /* HEAD */
+    bool is_1_0;
+    bool closes;         /* the connection, after it */
+    uint64_t credential; /* EXCHANGE_LOGIN: what it was tried with */
+};
+
+#endif
