@@ -105,6 +105,7 @@ weir_service_test(unit-client-commands unit/service/test_client_commands.c unit/
 target_link_options(unit-client-commands PRIVATE -Wl,--wrap=malloc -Wl,--wrap=realloc)
 weir_service_test(unit-command-docs unit/service/test_command_docs.c unit/service/service_kit.c)
 weir_service_test(unit-info unit/service/test_info.c unit/service/service_kit.c)
+weir_service_test(unit-metrics unit/service/test_metrics.c unit/service/service_kit.c $<TARGET_OBJECTS:disk_tools>)
 weir_service_test(unit-policy-commands unit/service/test_policy_commands.c unit/service/service_kit.c)
 weir_service_test(unit-override-commands unit/service/test_override_commands.c unit/service/service_kit.c)
 weir_service_test(unit-matrix unit/service/test_matrix.c unit/service/service_kit.c)

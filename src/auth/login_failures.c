@@ -34,6 +34,7 @@ struct login_failures {
     struct hash_key key;
     struct failure_pair *pairs;
     size_t most, count;
+    int64_t refused;
     uint32_t oldest, newest;
     uint32_t chains[CHAINS];
 };
@@ -199,6 +200,7 @@ enum login_attempt_state weir_attempt_begin(struct login_failures *failures, int
     }
     /* An open try, if it fails, is one of LOGIN_FAILURES_BURST; a known password needs none. */
     INVARIANT(36, state != ATTEMPT_OPEN || ahead_ns + TRY_NS <= LOGIN_FAILURES_BURST * TRY_NS);
+    failures->refused += state != ATTEMPT_OPEN;
     INVARIANT(36, (state == ATTEMPT_KNOWN) == (pair && pair_knows_password(pair, attempt.word)));
     (void)pthread_mutex_unlock(&failures->mutex);
     return state;
@@ -207,6 +209,7 @@ enum login_attempt_state weir_attempt_begin(struct login_failures *failures, int
 void weir_attempt_failed(struct login_failures *failures, int64_t now_ns, struct login_attempt attempt)
 {
     (void)pthread_mutex_lock(&failures->mutex);
+    failures->refused++;
     struct failure_pair *pair = touch_pair(failures, attempt.pair);
     if (!pair_knows_password(pair, attempt.word)) {
         pair->until_ns = sat_add(max64(pair->until_ns, now_ns), TRY_NS);
@@ -225,4 +228,12 @@ size_t weir_login_failures_count(struct login_failures *failures)
     size_t count = failures->count;
     (void)pthread_mutex_unlock(&failures->mutex);
     return count;
+}
+
+int64_t weir_login_failures_refused(struct login_failures *failures)
+{
+    (void)pthread_mutex_lock(&failures->mutex);
+    int64_t refused = failures->refused;
+    (void)pthread_mutex_unlock(&failures->mutex);
+    return refused;
 }

@@ -49,5 +49,7 @@ enum login_attempt_state weir_attempt_begin(struct login_failures *failures, int
 void weir_attempt_failed(struct login_failures *failures, int64_t now_ns, struct login_attempt attempt);
 
 size_t weir_login_failures_count(struct login_failures *failures); /* pairs in the table */
+/* Tries that failed or were blocked, so far. */
+int64_t weir_login_failures_refused(struct login_failures *failures);
 
 #endif

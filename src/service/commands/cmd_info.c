@@ -11,8 +11,10 @@
 #include "service/commands/call.h"
 #include "service/commands/glob.h"
 #include "service/commands/info.h"
+#include "service/metrics.h"
 
 #define INFO_MOST    (4 << 20) /* bytes */
+#define METRICS_MOST (7 << 20) /* the longest labels of all policies fit */
 #define LONGEST_WORD 65536     /* what a client may send as one word, once it has logged in */
 
 static void run_server_info(struct call *call)
@@ -23,6 +25,23 @@ static void run_server_info(struct call *call)
         weir_call_error(call, "ERR out of memory, or more than %d bytes; ask for one section", INFO_MOST);
     else
         weir_reply_verbatim(&call->reply, text.bytes ? buffer_bytes(&text) : "", buffer_len(&text));
+    weir_buffer_free(&text);
+}
+
+/* As HTTP has it at /metrics. */
+static void run_metrics(struct call *call)
+{
+    struct buffer text = {.most = METRICS_MOST};
+    bool openmetrics = call->count > 1;
+    if (openmetrics && (call->count > 2 || !weir_call_word(call, 1, "openmetrics"))) {
+        weir_call_syntax(call, call->count > 2 ? 2 : 1);
+        return;
+    }
+    weir_metrics_write(call->worker, call->user, openmetrics, &text);
+    if (text.failed)
+        weir_call_error(call, "ERR out of memory, or more than %d bytes of metrics", METRICS_MOST);
+    else
+        weir_reply_verbatim(&call->reply, buffer_bytes(&text), buffer_len(&text));
     weir_buffer_free(&text);
 }
 
@@ -189,6 +208,8 @@ static void run_shutdown(struct call *call)
 #define SERVER_PART(NAME, SUMMARY, ARITY, VERB, RUN) COMMAND(NAME, SUMMARY, "server", ARITY, VERB, RUN)
 
 static const struct arg sections_docs[] = {{.name = "section", .flags = ARG_OPTIONAL | ARG_MULTIPLE}, {0}};
+static const struct arg metrics_docs[] = {
+    {.name = "format", .type = ARG_TOKEN, .token = "OPENMETRICS", .flags = ARG_OPTIONAL}, {0}};
 static const struct arg patterns_docs[] = {{.name = "parameter", .flags = ARG_MULTIPLE}, {0}};
 static const struct arg pair_parts[] = {{.name = "parameter"}, {.name = "value"}, {0}};
 static const struct arg pairs_docs[] = {
@@ -241,6 +262,10 @@ const struct command weir_commands_info[] = {
                  run_server_info),
      .flags = CMD_JOB, /* counts keys in all tables */
      .docs = sections_docs, .example = "INFO"},
+    {COMMAND("weir.metrics", "Everything that Prometheus scrapes, as text or as OpenMetrics", "weir", -1,
+             ENGINE_LOOK, run_metrics),
+     .flags = CMD_JOB, /* the same */
+     .docs = metrics_docs, .example = "WEIR.METRICS"},
     {SERVER_PART("config", "Commands about settings", -2, ENGINE_CONNECT, NULL), .commands = config_parts},
     {SERVER_PART("dbsize", "How many keys are in use", 1, ENGINE_LOOK, run_dbsize), .flags = CMD_JOB,
      .example = "DBSIZE"},

@@ -64,25 +64,41 @@ static void read_pool_member(const struct pool_member *member, int64_t now_ns, s
         known->lost_ns = since_ns > 0 ? since_ns : now_ns;
 }
 
-/* ---- INFO ---- */
-
-struct lease_sum {
-    int64_t now_ns, pools, connected, lost, exhausted, held, writes, orders;
+struct lease_adding {
+    int64_t now_ns;
+    struct lease_sum *sum;
 };
 
 static void add_up(void *arg, struct pool_member *member)
 {
-    struct lease_sum *sum = arg;
+    const struct lease_adding *adding = arg;
+    struct lease_sum *sum = adding->sum;
     struct known_lease known;
-    read_pool_member(member, sum->now_ns, &known);
+    const struct weir_fleet_stat *stat = &known.stat;
+    read_pool_member(member, adding->now_ns, &known);
     sum->pools++;
-    sum->connected += known.stat.connected;
-    sum->lost += known.stat.lost;
-    sum->exhausted += known.stat.exhausted;
-    sum->held = sat_add(sum->held, known.stat.held);
-    sum->writes = sat_add(sum->writes, known.stat.writes);
-    sum->orders = sat_add(sum->orders, known.stat.orders);
+    sum->connected += stat->connected;
+    sum->lost += stat->lost;
+    sum->exhausted += stat->exhausted;
+    sum->held = sat_add(sum->held, stat->held);
+    sum->writes = sat_add(sum->writes, stat->writes);
+    sum->orders = sat_add(sum->orders, stat->orders);
+    sum->failures = sat_add(sum->failures, stat->failures);
+    sum->taken = sat_add(sum->taken, stat->taken);
+    sum->spent = sat_add(sum->spent, stat->spent);
+    sum->returned = sat_add(sum->returned, stat->returned);
+    sum->dropped = sat_add(sum->dropped, stat->dropped);
 }
+
+void weir_lease_sum(const struct policy *policy, int64_t now_ns, struct lease_sum *sum)
+{
+    struct lease_adding adding = {.now_ns = now_ns, .sum = sum};
+    *sum = (struct lease_sum){0};
+    weir_pools_each(policy->pools, add_up, &adding);
+    sum->reachable = sum->connected == sum->pools;
+}
+
+/* ---- INFO ---- */
 
 /* "fleet_egress:coordinator=zookeeper://zk1;zk2/weir": fields are parted by commas, so hosts are not. */
 static void tell_head(const struct policy *policy, struct buffer *out)
@@ -102,8 +118,8 @@ static void tell_root(const struct policy *policy, struct buffer *out)
 
 static void tell_each(const struct policy *policy, int64_t now_ns, struct buffer *out)
 {
-    struct lease_sum sum = {.now_ns = now_ns};
-    weir_pools_each(policy->pools, add_up, &sum);
+    struct lease_sum sum;
+    weir_lease_sum(policy, now_ns, &sum);
     tell_head(policy, out);
     weir_buffer_print(out,
                       ",keys=each,pools=%" PRId64 ",most=%" PRId64 ",connected=%" PRId64 ",lost=%" PRId64

@@ -22,6 +22,14 @@ struct lease_result {
 /* The map of twelve fields. */
 void weir_lease_tell(struct reply *reply, const struct fleet_pools *pools, const struct lease_result *result);
 
+/* All pools of a policy together. */
+struct lease_sum {
+    int64_t pools, connected, lost, exhausted, held;
+    int64_t reachable; /* 1: every pool has its coordinator; also if there is none */
+    int64_t orders, writes, failures, taken, spent, returned, dropped; /* as in struct weir_fleet_stat */
+};
+void weir_lease_sum(const struct policy *policy, int64_t now_ns, struct lease_sum *sum);
+
 /* INFO's section, of policies that the user may use. */
 void weir_info_fleet(struct worker *worker, const struct user *user, struct buffer *out);
 /* Lines of WEIR.EXPLAIN, as text and as ,"fleet":{...} for the pool of that pair. */

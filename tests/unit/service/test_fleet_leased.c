@@ -13,6 +13,7 @@
 #include "limiter/life.h"
 #include "os/futex.h"
 #include "service/policies/apply.h"
+#include "unit/service/exposition.h"
 #include "unit/service/service_kit.h"
 
 #define START_MS 1000
@@ -273,6 +274,24 @@ TEST(nobody_waits_for_what_will_not_come)
     CHECK(strstr(kit_ask(&kit, "WEIR.EXPLAIN egress a"), "; none passes until the coordinator answers") !=
           NULL);
     CHECK(!strstr(kit_ask(&kit, "INFO everything"), "s3cret"));
+    fake->stat.connected = 0;
+    fake->stat.orders = 5;
+    fake->stat.failures = 2;
+    weir_balance_put(&fake->balance, 12);
+    const char *metrics = kit_ask(&kit, "WEIR.METRICS");
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_members{policy=\"egress\"}"), 1);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_members_connected{policy=\"egress\"}"), 0);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_members_lost{policy=\"egress\"}"), 1);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_coordinator_reachable{policy=\"egress\"}"), 0);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_orders_total{policy=\"egress\"}"), 5);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_order_failures_total{policy=\"egress\"}"), 2);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_balance_units{policy=\"egress\"}"), 12);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_members{policy=\"local\"}"), INT64_MIN);
+    CHECK_EQ(exposition_value(metrics, "weir_ready"), 1); /* a coordinator that is away is no reason */
+    fake->stat.connected = 1;
+    metrics = kit_ask(&kit, "WEIR.METRICS");
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_coordinator_reachable{policy=\"egress\"}"), 1);
+    CHECK(!strstr(metrics, "s3cret"));
     CHECK(!strstr(kit_ask(&kit, "WEIR.POLICY SHOW egress"), "s3cret"));
     CHECK(!strstr(kit_ask(&kit, "WEIR.POLICY LIST"), "s3cret"));
     CHECK(!strstr(kit_ask(&kit, "WEIR.EXPLAIN egress a JSON"), "s3cret"));
@@ -572,6 +591,11 @@ TEST(each_key_joins_and_there_is_a_bound)
     CHECK(strstr(kit_ask(&kit, "WEIR.LEASE egress:eve 1"), "as many pools as it may have: 2") != NULL);
     CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE egress ann"), "remaining"), 6);
     CHECK(strstr(kit_ask(&kit, "INFO fleet"), "keys=each,pools=2,most=2,") != NULL);
+    const char *metrics = kit_ask(&kit, "WEIR.METRICS");
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_members{policy=\"egress\"}"), 2);
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_coordinator_reachable{policy=\"egress\"}"), 1);
+    /* Pools of keys come and go: their sum is no counter. */
+    CHECK_EQ(exposition_value(metrics, "weir_fleet_orders_total{policy=\"egress\"}"), INT64_MIN);
     kit_leave(&other);
     atomic_store(&left, 0);
     kit_clock(&kit, START_MS + 120000); /* two windows: who was not asked leaves, and makes room */
