@@ -235,17 +235,18 @@ static void ietf_fields(struct response_fields *fields, const struct call *call,
 static void rate_fields(struct response_fields *fields, const struct call *call, const struct answer *answer,
                         int64_t retry_s)
 {
-    static const char *const prefixes[] = {
-        [HEADERS_IETF_06] = "RateLimit", [HEADERS_X] = "X-RateLimit", [HEADERS_X_EPOCH] = "X-RateLimit"};
+    static const char *const prefixes[] = {[RATE_HEADERS_IETF_06] = "RateLimit",
+                                           [RATE_HEADERS_X] = "X-RateLimit",
+                                           [RATE_HEADERS_X_EPOCH] = "X-RateLimit"};
     enum rate_headers kind = call->http->headers;
-    if (kind == HEADERS_NONE || answer->decided.count == INT64_MAX || answer->remaining == INT64_MAX)
+    if (kind == RATE_HEADERS_NONE || answer->decided.count == INT64_MAX || answer->remaining == INT64_MAX)
         return;
-    if (kind == HEADERS_IETF) {
+    if (kind == RATE_HEADERS_IETF) {
         ietf_fields(fields, call, answer, retry_s);
         return;
     }
     int64_t reset_s = seconds_up(answer->reset_after_ns);
-    if (kind == HEADERS_X_EPOCH)
+    if (kind == RATE_HEADERS_X_EPOCH)
         reset_s = sat_add(service_wall_ms(call->worker->service, call->worker->now_ns) / 1000, reset_s);
     weir_response_field(fields,
                         "%s-Limit: %" PRId64 "\r\n%s-Remaining: %" PRId64 "\r\n%s-Reset: %" PRId64 "\r\n",

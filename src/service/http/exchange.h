@@ -10,12 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/http_rules.h"
+
 struct endpoint;
-
-enum rate_headers { HEADERS_IETF, HEADERS_IETF_06, HEADERS_X, HEADERS_X_EPOCH, HEADERS_NONE };
-
-/* What a proxy is told if nothing was decided. */
-enum on_unavailable { UNAVAILABLE_ERROR, UNAVAILABLE_ALLOW, UNAVAILABLE_REFUSE };
 
 /* What the reply of the command becomes. */
 enum exchange_kind {
@@ -32,7 +29,7 @@ struct http_exchange {
     enum rate_headers headers;
     int16_t refusal_status;
     uint8_t jitter;      /* percent that Retry-After may be longer */
-    uint8_t unavailable; /* enum on_unavailable: what EXCHANGE_AUTH answers if nothing was decided */
+    uint8_t unavailable; /* enum unavailable_rule: what EXCHANGE_AUTH answers if nothing was decided */
     bool text;           /* in words, for people */
     bool no_body;        /* HEAD */
     bool is_1_0;

@@ -242,11 +242,11 @@ static void run_batch(struct http_run *run)
 
 static bool read_headers_option(struct http_exchange *http, struct slice value)
 {
-    static const char *const names[] = {[HEADERS_IETF] = "ietf",
-                                        [HEADERS_IETF_06] = "ietf-06",
-                                        [HEADERS_X] = "x",
-                                        [HEADERS_X_EPOCH] = "x-epoch",
-                                        [HEADERS_NONE] = "none"};
+    static const char *const names[] = {[RATE_HEADERS_IETF] = "ietf",
+                                        [RATE_HEADERS_IETF_06] = "ietf-06",
+                                        [RATE_HEADERS_X] = "x",
+                                        [RATE_HEADERS_X_EPOCH] = "x-epoch",
+                                        [RATE_HEADERS_NONE] = "none"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_is(value, names[i])) {
             http->headers = (enum rate_headers)i;
@@ -482,6 +482,8 @@ struct run_result weir_http_run(struct worker *worker, struct session *session, 
                            atomic_load_explicit(&worker->service->draining, memory_order_relaxed)},
         .result = {.state = RUN_READY, .done = 1}};
     bool began = read_section_renew(worker);
+    run.http.headers = (enum rate_headers)worker->snapshot->http->headers;
+    run.http.jitter = (uint8_t)worker->snapshot->http->retry_jitter;
     worker->changed = false;
     worker->protocol = PROTOCOL_HTTP;
     session->active_ns = worker->now_ns;
