@@ -471,6 +471,33 @@ class Description(HttpTest):
                 self.assertEqual(got.status, 400, path)
 
 
+class Probes(HttpTest):
+    def test_health_and_metrics(self):
+        client = self.http()
+        for path in ("/livez", "/healthz", "/readyz"):
+            self.assertEqual(client.get(path).status, 200)
+            self.assertEqual(client.ask_http("HEAD", path).body, b"")
+        client.get("/v1/take/api/k")
+        got = client.get("/metrics", Accept="text/plain;version=0.0.4")
+        self.assertEqual(got["content-type"], "text/plain; version=0.0.4; charset=utf-8")
+        self.assertIn('weir_decisions_total{policy="api",protocol="http",result="allowed"} 1\n', got.text)
+        got = client.get("/metrics", Accept="application/openmetrics-text; version=1.0.0,*/*;q=0.1")
+        self.assertEqual(got["content-type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        self.assertTrue(got.text.endswith("# EOF\n"))
+
+    def test_only_the_admin_address_serves_them_if_there_is_one(self):
+        self.weir = self.start("--test-clock", config=POLICIES, also=("http", "admin"))
+        client = self.client()
+        self.assertEqual(client.get("/metrics").status, 404)
+        self.assertEqual(client.ask_http("PUT", "/v1/policies/new", {"limits": "7/s"}).status, 404)
+        self.assertEqual(client.get("/v1/take/api/k").status, 200)
+        self.assertEqual(client.get("/readyz").status, 200)
+        self.weir.ports["http"] = self.weir.ports["admin"]
+        client = self.client()
+        self.assertEqual(client.get("/metrics").status, 200)
+        self.assertEqual(client.ask_http("PUT", "/v1/policies/new", {"limits": "7/s"}).status, 200)
+
+
 class Throttlecrab(HttpTest):
     def test_its_clients_get_the_answers_they_know(self):
         client = self.http()

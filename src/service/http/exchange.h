@@ -20,7 +20,9 @@ enum exchange_kind {
     EXCHANGE_ELEMENT,  /* an element of a batch */
     EXCHANGE_LOGIN,    /* nothing, if the login was right: the request that needs it is run next */
     EXCHANGE_AUTH,     /* forward authentication: an empty response, which a proxy understands */
-    EXCHANGE_THROTTLE  /* as throttlecrab answers */
+    EXCHANGE_THROTTLE, /* as throttlecrab answers */
+    EXCHANGE_METRICS,  /* for Prometheus */
+    EXCHANGE_OPENMETRICS
 };
 
 struct http_exchange {

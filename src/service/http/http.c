@@ -14,7 +14,6 @@
 #include "service/http/openapi.h"
 #include "service/http/response.h"
 #include "service/http/words.h"
-#include "service/metrics.h"
 #include "service/run.h"
 
 #define REFUSAL_STATUS  429
@@ -359,43 +358,17 @@ static void run_v1(struct http_run *run, struct slice path)
 
 /* ---- paths of their own ----------------------------------------------------------------------- */
 
-/* Does the user have the class `look`? else it was answered. */
-static bool may_look(struct http_run *run)
-{
-    const struct user *user = weir_session_user(run->session, run->worker->snapshot);
-    struct request request;
-    struct answer answer;
-    size_t before = buffer_len(run->out);
-    struct reply reply = {run->out, 3};
-    if (!user)
-        weir_reply_error(&reply, "NOAUTH Authentication required.");
-    request_init(&request, ENGINE_LOOK, user);
-    if (user && weir_engine_admit(run->worker, &request, &answer))
-        return true;
-    if (user)
-        weir_reply_error(&reply, "NOPERM User %s has no permissions to look; it needs the class look",
-                         user->name);
-    (void)weir_response_of_reply(run->worker, &run->http, run->out, before);
-    return false;
-}
-
-static void answer_metrics(struct http_run *run)
+static void run_metrics(struct http_run *run)
 {
     const struct slice *accept = weir_http_header(run->request, "accept");
     static const char open[] = "application/openmetrics-text";
     bool openmetrics = accept && weir_text_contains(accept->bytes, accept->len, open, sizeof open - 1);
-    if (!run->admin) {
+    const struct slice words[] = {{"WEIR.METRICS", 12}, {"OPENMETRICS", 11}};
+    run->http.kind = openmetrics ? EXCHANGE_OPENMETRICS : EXCHANGE_METRICS;
+    if (run->admin)
+        run_words(run, words, openmetrics ? 2 : 1);
+    else
         answer_problem(run, 404, "this is served on the address of listen: {admin: ...} alone");
-        return;
-    }
-    if (!may_look(run))
-        return;
-    size_t body_at = buffer_len(run->out);
-    weir_metrics_write(run->worker, openmetrics, run->out);
-    weir_response_finish(run->worker, &run->http, run->out, body_at, 200,
-                         openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                                     : "text/plain; version=0.0.4; charset=utf-8",
-                         NULL);
 }
 
 static void answer_openapi(struct http_run *run)
@@ -471,7 +444,7 @@ static const struct special_path {
     {"/readyz", HTTP_GET | HTTP_HEAD, ACCESS_OPEN, answer_ready},
     {"/", HTTP_GET | HTTP_HEAD, ACCESS_OPEN, answer_index},
     {"/v1/openapi.json", HTTP_GET | HTTP_HEAD, ACCESS_OPEN, answer_openapi},
-    {"/metrics", HTTP_GET | HTTP_HEAD, ACCESS_LOGIN, answer_metrics},
+    {"/metrics", HTTP_GET | HTTP_HEAD, ACCESS_LOGIN, run_metrics},
     {"/throttle", HTTP_POST, ACCESS_LOGIN, run_throttle},
 };
 

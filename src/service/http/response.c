@@ -13,6 +13,7 @@
 #include "base/put.h"
 #include "http/json.h"
 #include "service/http/endpoints.h"
+#include "service/metrics.h"
 
 #define HEAD_MAX (256 + RESPONSE_FIELDS_MAX)
 
@@ -372,8 +373,8 @@ static void put_info(struct reply_reader *reader)
     buffer_put(reader->out, section ? "}}" : "}", section ? 2 : 1);
 }
 
-/* EXPLAIN ... JSON is JSON already. */
-static void put_ready_json(struct reply_reader *reader)
+/* EXPLAIN ... JSON is JSON already, and metrics are what Prometheus reads. */
+static void put_ready_text(struct reply_reader *reader)
 {
     struct slice text;
     if (next_text(reader, next_line(reader), &text))
@@ -401,6 +402,8 @@ static void put_reply(struct reply_reader *reader, const struct http_exchange *h
     unsigned flags = http->endpoint ? http->endpoint->flags : 0;
     if (http->kind == EXCHANGE_THROTTLE)
         put_throttle(reader);
+    else if (http->kind >= EXCHANGE_METRICS)
+        put_ready_text(reader);
     else if (http->text && *reader->at == '+')
         buffer_put(reader->out, "ok\n", 3);
     else if (http->text)
@@ -410,9 +413,17 @@ static void put_reply(struct reply_reader *reader, const struct http_exchange *h
     else if (flags & ENDPOINT_INFO)
         put_info(reader);
     else if (flags & ENDPOINT_TEXT)
-        put_ready_json(reader);
+        put_ready_text(reader);
     else
         put_json(reader);
+}
+
+static const char *type_of_reply(const struct http_exchange *http)
+{
+    return http->kind == EXCHANGE_METRICS       ? METRICS_TEXT_TYPE
+           : http->kind == EXCHANGE_OPENMETRICS ? METRICS_OPEN_TYPE
+           : http->text                         ? TYPE_TEXT
+                                                : TYPE_JSON;
 }
 
 bool weir_response_of_reply(struct worker *worker, const struct http_exchange *http, struct buffer *out,
@@ -437,6 +448,6 @@ bool weir_response_of_reply(struct worker *worker, const struct http_exchange *h
     put_reply(&reader, http);
     free(reply.bytes);
     if (http->kind != EXCHANGE_ELEMENT)
-        weir_response_finish(worker, http, out, before, 200, http->text ? TYPE_TEXT : TYPE_JSON, NULL);
+        weir_response_finish(worker, http, out, before, 200, type_of_reply(http), NULL);
     return true;
 }
