@@ -129,6 +129,7 @@ TEST(a_page_of_another_site_is_refused)
         {LOCAL "Origin: HTTP://LocalHost:9050\r\n", true},
         {LOCAL "Origin: http://localhost:3000\r\n", false},
         {LOCAL "Origin: http://localhost\r\n", false},
+        {LOCAL "Origin: http://localhost:90501\r\n", false},
         {LOCAL "Origin: null\r\n", false},
         {LOCAL "Origin: https://evil.example\r\n", false},
         {LOCAL "Origin: https://app.example.com\r\nSec-Fetch-Site: cross-site\r\n", true},
