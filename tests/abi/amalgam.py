@@ -25,6 +25,7 @@ SCRIPT = ROOT / "script" / "amalgamate"
 WARNINGS = """-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes
     -Wmissing-prototypes -Wvla -Wundef -Wcast-qual -Wwrite-strings -Wformat=2 -Werror""".split()
 FUSED = re.compile(r"\t(?:vf|f)n?m(?:add|sub)\w*")
+LEVEL = {"gcc": "-O2", "clang": "-O0"}  # gcc fuses and warns when it optimises, clang before that
 FUSE = ["-mfma"] if platform.machine() == "x86_64" else []  # aarch64 can by nature
 
 
@@ -52,7 +53,7 @@ def say(*command):
 
 def fuses(compiler, source, target, *flags):
     """Compiles as GNU C, which may fuse a multiply and an add; gives whether it did, and what went wrong."""
-    faults = say(compiler, "-std=gnu17", "-O2", *FUSE, *WARNINGS, *flags, "-c", source, "-o", target)
+    faults = say(compiler, "-std=gnu17", LEVEL[compiler], *FUSE, *WARNINGS, *flags, "-c", source, "-o", target)
     return not faults and bool(FUSED.search(abi.output("objdump", "-d", target))), faults
 
 
