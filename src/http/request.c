@@ -47,8 +47,7 @@ struct http_framing {
 
 struct http_parse {
     const struct http_limits *limits;
-    char *bytes;
-    const char *at, *end;
+    const char *bytes, *at, *end;
     bool full; /* `end` is a limit: there will be no more */
     struct http_request *request;
     struct http_parse_result *result;
@@ -521,13 +520,12 @@ static enum http_parsed read_trailers(struct http_parse *in)
     return read_fields(in, true);
 }
 
-/* Puts the chunks together at `into`; NULL: only looks. */
-static enum http_parsed read_chunks(struct http_parse *in, char *into, size_t *len)
+static enum http_parsed read_chunks(struct http_parse *in)
 {
-    *len = 0;
+    size_t len = 0;
     for (size_t count = 0; count <= HTTP_CHUNKS_MAX; count++) {
         size_t size;
-        enum http_parsed parsed = read_chunk_size(in, in->limits->body - *len, &size);
+        enum http_parsed parsed = read_chunk_size(in, in->limits->body - len, &size);
         if (parsed != HTTP_WHOLE)
             return parsed;
         if (size == 0)
@@ -536,9 +534,7 @@ static enum http_parsed read_chunks(struct http_parse *in, char *into, size_t *l
             in->result->need = (size_t)(in->at - in->bytes) + size + 1;
             return HTTP_MORE;
         }
-        if (into)
-            memmove(into + *len, in->at, size);
-        *len += size;
+        len += size;
         in->at += size;
         parsed = read_crlf(in, "a chunk is not as long as its size says");
         if (parsed != HTTP_WHOLE)
@@ -549,27 +545,45 @@ static enum http_parsed read_chunks(struct http_parse *in, char *into, size_t *l
 
 static enum http_parsed read_body(struct http_parse *in)
 {
-    size_t head = (size_t)(in->at - in->bytes), len = in->framing.length;
+    const char *start = in->at;
     if (in->framing.is_chunked) {
-        const char *end = in->end;
-        enum http_parsed parsed = read_chunks(in, NULL, &len);
+        enum http_parsed parsed = read_chunks(in);
         if (parsed != HTTP_WHOLE)
             return parsed;
-        in->at = in->bytes + head;
-        in->end = end;
-        parsed = read_chunks(in, in->bytes + head, &len);
-        ASSERT(parsed == HTTP_WHOLE);
-    } else if ((size_t)(in->end - in->at) < len) {
-        in->result->need = head + len;
+    } else if ((size_t)(in->end - in->at) < in->framing.length) {
+        in->result->need = (size_t)(in->at - in->bytes) + in->framing.length;
         return HTTP_MORE;
     } else {
-        in->at += len;
+        in->at += in->framing.length;
     }
-    in->request->body = (struct slice){in->bytes + head, len};
+    in->request->body = (struct slice){start, (size_t)(in->at - start)};
+    in->request->is_chunked = in->framing.is_chunked;
     return HTTP_WHOLE;
 }
 
-enum http_parsed weir_http_parse(const struct http_limits *limits, char *bytes, size_t len,
+void weir_http_join_chunks(struct http_request *request)
+{
+    if (!request->is_chunked)
+        return;
+    char *start = (char *)(uintptr_t)request->body.bytes, *into = start; /* the caller's, who said so */
+    const char *at = start;
+    for (;;) {
+        size_t size = 0;
+        for (int digit; (digit = weir_text_hex(*at)) >= 0; at++)
+            size = size << 4 | (size_t)digit;
+        at += 2;
+        ASSERT(size <= request->body.len - (size_t)(at - start));
+        if (size == 0)
+            break;
+        memmove(into, at, size);
+        into += size;
+        at += size + 2;
+    }
+    request->body.len = (size_t)(into - start);
+    request->is_chunked = false;
+}
+
+enum http_parsed weir_http_parse(const struct http_limits *limits, const char *bytes, size_t len,
                                  struct http_request *request, struct http_parse_result *result)
 {
     struct http_parse in = {
@@ -577,6 +591,7 @@ enum http_parsed weir_http_parse(const struct http_limits *limits, char *bytes, 
     *result = (struct http_parse_result){.need = len + 1};
     request->host = request->body = (struct slice){NULL, 0};
     request->header_count = 0;
+    request->is_chunked = false;
     in.full = len >= limits->head;
     in.end = len > 0 ? bytes + (in.full ? limits->head : len) : bytes;
 

@@ -40,8 +40,9 @@ struct http_request {
     struct slice method_name;
     struct slice path, query; /* of the target, not decoded; query without '?', bytes NULL: there is none */
     struct slice host;        /* without a port: "localhost", "[::1]"; bytes NULL: there is none (HTTP/1.0) */
-    struct slice body;        /* chunks are put together */
-    bool keep_alive;          /* the client wants to go on */
+    struct slice body;
+    bool is_chunked; /* the body still is in chunks: weir_http_join_chunks */
+    bool keep_alive; /* the client wants to go on */
     bool is_1_0;
     size_t header_count;
     struct http_header headers[HTTP_HEADERS_MAX];
@@ -67,10 +68,18 @@ struct http_parse_result {
     bool wants_continue; /* HTTP_MORE: the client waits for "100 Continue" before it sends the body */
 };
 
-/* Reads the first request in `bytes`. Bytes are changed only when it is HTTP_WHOLE: chunks move together.
- * Empty lines in front of a request are part of it. */
-enum http_parsed weir_http_parse(const struct http_limits *limits, char *bytes, size_t len,
+/* Reads the first request in `bytes`, which it does not change: the same bytes may be read again. Empty lines
+ * in front of a request are part of it.
+ *
+ * Nothing is kept between calls, so a request that arrives in pieces is read again from its start. That is
+ * bounded: a caller that waits for `need` bytes reads a head at most once per byte of it (limits->head), a
+ * sized body once, and chunks a few times each (HTTP_CHUNKS_MAX), of which only the sizes are looked at. */
+enum http_parsed weir_http_parse(const struct http_limits *limits, const char *bytes, size_t len,
                                  struct http_request *request, struct http_parse_result *result);
+
+/* Moves the chunks of the body together, in the bytes that the request was read from. They are no request any
+ * more then: call it when the request will not be read again. */
+void weir_http_join_chunks(struct http_request *request);
 
 /* The value of the field of that name, whatever the case; NULL: there is none. The first, if there are
  * several; weir_http_header_count says how many there are. */

@@ -46,6 +46,7 @@ static void read_requests(char *bytes, size_t len)
             puts("more");
         if (parsed != HTTP_WHOLE)
             return;
+        weir_http_join_chunks(&request);
         print_request(&request, result.used);
         if (!request.keep_alive)
             break;

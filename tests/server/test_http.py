@@ -335,6 +335,19 @@ class Logins(HttpTest):
         for value in ("Basic", "Basic ***", "Digest x", "Basic " + base64.b64encode(b"no-colon").decode()):
             self.assertEqual(client.get("/v1/take/api/shop:1", Authorization=value).status, 401)
 
+    def test_chunks_are_still_there_when_the_password_has_been_checked(self):
+        slow = "$6$saltsalt$uu36rOMWBl5G3JS5WhdGJkm/dNH65GKLvrk3cEf0WYqM4g14GdRKmij8.N3cQUTnnzhyvwiDn7CUA21ZLfbnX/"  # shop-secret: not known at once
+        config = self.users().replace("password: shop-secret", f'password_crypt: "{slow}"')
+        body = b'{"policy":"api","key":"shop:1"}'
+        inner = b"0\r\n\r\nGET /v1/take/api/shop:1 HTTP/1.1\r\nHost: a\r\n\r\n"  # read as chunks, it would be a request
+        for sent, status in ((body, 200), (inner, 400)):
+            client = self.http(config=config)
+            client.raw(b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: %s\r\n"
+                       b"Transfer-Encoding: chunked\r\n\r\n5\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n"
+                       % (basic("shop", "shop-secret").encode(), sent[:5], len(sent) - 5, sent[5:]))
+            self.assertEqual(client.response().status, status)
+            self.assertEqual(client.get("/livez").json["live"], True)
+
     def test_a_password_that_changes_ends_the_login(self):
         client = self.http(config=self.users())
         shop = basic("shop", "shop-secret")

@@ -463,11 +463,14 @@ static void dispatch(struct http_run *run)
     struct slice path = run->request->path;
     bool is_v1 = path.len > 4 && memcmp(path.bytes, PATH_V1, 4) == 0;
     const struct special_path *special = is_v1 && path.bytes[4] != 'o' ? NULL : find_special(path);
-    if (special && special->access == ACCESS_OPEN && special->methods & run->request->method)
+    if (special && special->access == ACCESS_OPEN && special->methods & run->request->method) {
         special->answer(run);
-    else if (!log_in_by_request(run))
         return;
-    else if (special && !(special->methods & run->request->method))
+    }
+    if (!log_in_by_request(run)) /* if a password is being checked, the same bytes are read again */
+        return;
+    weir_http_join_chunks(run->request);
+    if (special && !(special->methods & run->request->method))
         answer_not_allowed(run, special->methods);
     else if (special)
         special->answer(run);
