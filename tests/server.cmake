@@ -124,6 +124,8 @@ weir_race(unit-server-end)
 weir_service_test(unit-listen unit/server/test_listen.c)
 weir_service_test(unit-proxy-protocol unit/server/test_proxy_protocol.c)
 weir_service_test(unit-notify unit/server/test_notify.c)
+weir_service_test(unit-file-watch unit/server/test_file_watch.c)
+weir_service_test(unit-transport unit/server/test_transport.c)
 weir_race(unit-loop)
 
 # ---- threads ---------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ target_link_libraries(fuzz-weir_reply PRIVATE weir_service)
 
 # ---- server: a real one on loopback, from outside --------------------------------------------------
 
-foreach(part serve hostile logins tenants flood)
+foreach(part serve hostile logins tenants flood tls)
     weir_script(server-${part} server/test_${part}.py)
 endforeach()
 

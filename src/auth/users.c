@@ -61,6 +61,8 @@ static bool init_user(struct user *user, const struct config_user *from)
     user->has_password = from->has_password;
     memcpy(user->passwords, from->passwords, sizeof user->passwords);
     user->password_count = from->password_count;
+    (void)snprintf(user->certificate, sizeof user->certificate, "%s",
+                   from->certificate ? from->certificate : "");
     user->may = from->may;
     return copy_slices(from->prefixes.texts, NULL, from->prefixes.count, &user->prefixes,
                        &user->prefix_count) &&
@@ -223,6 +225,14 @@ const struct user *weir_users_by_token(const struct users *users, const struct d
     return NULL;
 }
 
+const struct user *weir_users_certificate(const struct users *users, const char *subject)
+{
+    for (size_t i = 0; i < users->count; i++)
+        if (users->list[i].certificate[0] && strcmp(users->list[i].certificate, subject) == 0)
+            return &users->list[i];
+    return NULL;
+}
+
 /* ---- generations ---- */
 
 static bool same_slices(const struct slice *one, size_t count, const struct slice *other, size_t other_count)
@@ -291,12 +301,16 @@ void weir_users_number(struct users *users, const struct users *before, uint64_t
             if (was)
                 check_generation(user, at, was);
         }
+        bool shown = same && strcmp(user->certificate, was->certificate) == 0;
+        user->certificate_generation = shown ? was->certificate_generation : ++*last;
     }
 }
 
 bool weir_user_has(const struct user *user, uint64_t generation)
 {
     size_t count = user->has_password ? user->password_count : 1;
+    if (user->certificate[0] && user->certificate_generation == generation)
+        return true;
     for (size_t i = 0; i < count; i++)
         if (user->generations[i] == generation)
             return true;

@@ -13,7 +13,10 @@ struct user {
     char name[CONFIG_NAME_MAX + 1];
     bool has_password; /* needs one, or a token, to log in */
     struct password passwords[CONFIG_PASSWORDS];
-    size_t password_count; /* 0 although it needs one: nobody can log in */
+    char
+        certificate[CONFIG_SUBJECT_MAX + 1]; /* subject of the client certificate that logs it in; "": none */
+    uint64_t certificate_generation;         /* as those of passwords */
+    size_t password_count;                   /* 0 although it needs one: nobody can log in */
     /* Of each password, or of the login without one: a number that changes with the password and with the
      * rights. A connection that logged in under another number is logged out. */
     uint64_t generations[CONFIG_PASSWORDS];
@@ -48,8 +51,11 @@ const struct user *weir_users_login(const struct users *users, struct slice name
 const struct user *weir_users_by_token(const struct users *users, const struct digest *token,
                                        uint64_t *generation);
 
-/* Keeps the generation of each password that the user had in `before` with the same rights; all others get a
- * new one above *last. */
+/* Whose client certificate has that subject; or NULL. */
+const struct user *weir_users_certificate(const struct users *users, const char *subject);
+
+/* Keeps the generation of each password and certificate that the user had in `before` with the same rights;
+ * all others get a new one above *last. */
 void weir_users_number(struct users *users, const struct users *before, uint64_t *last);
 /* Does a login of that generation still count? */
 bool weir_user_has(const struct user *user, uint64_t generation);

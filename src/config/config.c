@@ -41,6 +41,8 @@ static bool is_listener(const char *text)
 }
 
 static const char *const fsyncs[] = {"always", "everysec", "never", NULL}; /* enum store_sync: from 1 on */
+static const char *const tls_clients[] = {"none", "optional", "required", NULL}; /* enum tls_clients */
+static const char *const watches[] = {"none", "files", NULL};                    /* enum config_watch */
 static const char *const formats[] = {"logfmt", "json", NULL};
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 
@@ -80,6 +82,16 @@ static const struct config_key log_keys[] = {
     {"format", "logfmt or json", KEY_TEXT, AT(log_format), .words = formats},
     {"level", "debug, info, warn or error", KEY_TEXT, AT(log_level), .words = levels},
 };
+static const struct config_key tls_keys[] = {
+    {"cert", "the path of a file with the certificate and those up to its CA, in PEM", KEY_PATH,
+     AT(tls_cert)},
+    {"key", "the path of a file with the private key, in PEM", KEY_PATH, AT(tls_key)},
+    {"ca", "the path of a file with the certificates that sign those of clients, in PEM", KEY_PATH,
+     AT(tls_ca)},
+    {"clients", "none, optional or required", KEY_WORD, AT(tls_clients), BETWEEN(1, 3), .usual = 1,
+     .words = tls_clients},
+};
+static const struct config_map tls_map = {KEY_ARRAY(tls_keys)};
 static const struct config_map listen_map = {KEY_ARRAY(listen_keys)};
 static const struct config_map clients_map = {KEY_ARRAY(clients_keys)};
 static const struct config_map client_limits_map = {KEY_ARRAY(client_limits_keys)};
@@ -103,6 +115,8 @@ static const struct config_key file_keys[] = {
     HTTP_KEY("ipv6_prefix", HTTP_IPV6_PREFIX),
     HTTP_KEY("routes_default", HTTP_ROUTES_DEFAULT),
     HTTP_KEY("routes", HTTP_ROUTES),
+    {"tls", "tls: {cert: weir.pem, key: weir.key}", KEY_MAP, .inside = &tls_map},
+    {"watch", "none or files", KEY_WORD, AT(watch), BETWEEN(1, 2), .usual = 1, .words = watches},
     {"users", "a list: - {name: app, password_file: app.password, may: [take]}", KEY_OWN,
      .read = weir_reading_users, .print = weir_users_print},
     {"policies", "a list: - {name: api, limits: 100/s}", KEY_OWN, .read = weir_reading_policies,
@@ -196,6 +210,9 @@ void weir_config_free(struct config *config)
     free(config->path);
     for (size_t i = 0; i < LISTENER_KINDS; i++)
         free(config->listen[i]);
+    free(config->tls_cert);
+    free(config->tls_key);
+    free(config->tls_ca);
     free(config->data);
     free(config->hash_key_file);
     free(config->log_format);

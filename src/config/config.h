@@ -18,6 +18,7 @@
 #define CONFIG_PASSWORD_MAX 512               /* bytes */
 #define CONFIG_TOKEN_MIN    16                /* bytes of a token in a file: it is to be random */
 #define CONFIG_CRYPT_MAX    127               /* bytes of a hash of crypt(3) */
+#define CONFIG_SUBJECT_MAX  255               /* of a client certificate */
 #define CONFIG_PASSWORDS    4                 /* of a user: two passwords and two tokens */
 #define CONFIG_OF_EACH      2                 /* while a new one replaces the old one, both count */
 #define CONFIG_TTL_MAX_MS   INT64_C(86400000) /* of a reservation: 24 hours, in the file and in a request */
@@ -109,6 +110,7 @@ struct config_user {
     unsigned may;              /* enum user_right, or-ed */
     struct text_list prefixes; /* of the keys; none: all keys */
     struct text_list policies; /* names; none: all */
+    char *certificate;         /* the subject of its client certificate; or NULL */
     char *open_file;           /* a password_file or token_file that others can read, or NULL */
     struct config_place place;
 };
@@ -124,14 +126,20 @@ enum listener_kind {
     LISTENER_KINDS
 };
 
+/* Whether a file that changes is a reason to reload. */
+enum config_watch { WATCH_NOTHING = 1, WATCH_FILES };
+
 struct config {
-    char *path;                   /* NULL: no file */
-    char *listen[LISTENER_KINDS]; /* host:port, or a path; NULL: the default; "none": not at all */
-    char *data;                   /* a directory; "none": everything is in memory */
-    char *hash_key_file;          /* NULL: every table draws the key of its hash */
-    int64_t fsync;                /* enum store_sync; 0: STORE_EVERYSEC */
-    int64_t memory;               /* bytes for all keys */
-    int64_t threads;              /* 0: one for each processor */
+    char *path;                        /* NULL: no file */
+    char *listen[LISTENER_KINDS];      /* host:port, or a path; NULL: the default; "none": not at all */
+    char *tls_cert, *tls_key, *tls_ca; /* paths of PEM files; or NULL */
+    int64_t tls_clients;               /* enum tls_clients; 0: TLS_CLIENTS_NONE */
+    int64_t watch;                     /* enum config_watch; 0: WATCH_NOTHING */
+    char *data;                        /* a directory; "none": everything is in memory */
+    char *hash_key_file;               /* NULL: every table draws the key of its hash */
+    int64_t fsync;                     /* enum store_sync; 0: STORE_EVERYSEC */
+    int64_t memory;                    /* bytes for all keys */
+    int64_t threads;                   /* 0: one for each processor */
     int64_t client_keys; /* room for keys whose limits come with the call (RL.*, CL.THROTTLE); 0: a share */
     int64_t horizon_ns;  /* longest time such a key may need to be full again; 0: 31 days */
     int64_t max_clients; /* 0: 10000 */

@@ -224,7 +224,8 @@ static void print_hidden_password(struct buffer *out, const struct config_key *k
                                   int indent)
 {
     (void)key;
-    if (((const struct config_user *)from)->has_password)
+    const struct config_user *user = from;
+    if (user->has_password && (user->password_count > 0 || !user->certificate))
         weir_buffer_print(out, "%*s# password_sha256: (hidden)\n", indent, "");
 }
 
@@ -246,6 +247,8 @@ static const struct config_key user_keys[] = {
      KEY_OWN, .least = TOKEN_DIGEST, .read = read_passwords},
     {"token_file", "the path of a file that holds the token alone", KEY_OWN, .least = TOKEN_FILE,
      .read = read_passwords},
+    {"certificate", "the subject of its client certificate, such as \"CN=app,O=Example\"", KEY_TEXT,
+     .offset = offsetof(struct config_user, certificate), .most = CONFIG_SUBJECT_MAX},
     {"may", "all, or some of [look, take, adjust, admin]", KEY_OWN, .read = read_may, .print = print_may},
     {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", KEY_OWN, .read = read_user_keys,
      .print = print_user_keys},
@@ -254,10 +257,14 @@ static const struct config_key user_keys[] = {
 };
 static const struct config_map user_map = {KEY_ARRAY(user_keys)};
 
-static void check_user(struct config_reader *reading, const struct yaml_node *node,
-                       const struct config_user *user, const char *whose)
+static void check_user(struct config_reader *reading, const struct yaml_node *node, struct config_user *user,
+                       const char *whose)
 {
     bool is_default = user->name && strcmp(user->name, "default") == 0;
+    if (user->certificate && is_default)
+        weir_reading_wrong(reading, node->place,
+                           "`default` is who has not logged in, and has no certificate; write a user for it");
+    user->has_password |= user->certificate != NULL; /* it needs a login */
     if (!weir_node_find(node, "name"))
         weir_reading_wrong(reading, node->place, "this user has no name; write name: app");
     if (!user->has_password && !is_default)
@@ -290,6 +297,10 @@ static void check_user_twin(struct config_reader *reading, const struct config *
                                last->name, user->place.line);
             return;
         }
+    for (const struct config_user *user = config->users; last->certificate && user < last; user++)
+        if (user->certificate && strcmp(user->certificate, last->certificate) == 0)
+            weir_reading_wrong(reading, last->place, "users '%s' and '%s' have the same certificate",
+                               user->name ? user->name : "", last->name ? last->name : "");
 }
 
 /* A token names its user, so no two users have the same. */
@@ -337,6 +348,7 @@ void weir_config_user_free(struct config_user *user)
     weir_text_list_free(&user->prefixes);
     weir_text_list_free(&user->policies);
     free(user->name);
+    free(user->certificate);
     free(user->open_file);
     weir_secret_wipe(user->passwords, sizeof user->passwords);
 }

@@ -57,7 +57,7 @@ bool weir_acceptor_open(struct acceptor *acceptor, const struct config *config,
             return false;
     }
     for (size_t i = 0; i < acceptor->count; i++)
-        if (listener_is_tls(&acceptor->listeners[i]))
+        if (listener_is_tls(&acceptor->listeners[i]) && !acceptor->tls)
             return weir_error_complain(err,
                                        "%s needs a certificate: tls: {cert: FILE, key: FILE} in weir.yaml",
                                        weir_listener_name(acceptor->listeners[i].kind));

@@ -16,6 +16,7 @@ struct acceptor {
     struct io_thread *io_threads;
     int io_thread_count;
     struct service *service;
+    bool tls;  /* there is a certificate */
     int spare; /* a descriptor to be given up when there are no others, so that clients can be told */
 };
 

@@ -16,10 +16,11 @@ static void on_socket_ready(void *arg, unsigned events);
 
 bool weir_connection_is_unauthenticated(const struct connection *connection)
 {
-    return !connection->session.logged_in &&
-           (connection->session.must_log_in ||
-            atomic_load_explicit(&connection->io_thread->comes_as, memory_order_relaxed) ==
-                CLIENT_UNAUTHENTICATED);
+    return connection->handshaking ||
+           (!connection->session.logged_in &&
+            (connection->session.must_log_in ||
+             atomic_load_explicit(&connection->io_thread->comes_as, memory_order_relaxed) ==
+                 CLIENT_UNAUTHENTICATED));
 }
 
 /* Each counts once, from its arrival until it logs in or is gone; a RESET makes it one again. */
@@ -61,9 +62,7 @@ static void close_connection(struct connection *connection)
     weir_watch_free(connection->watch);
     connection->timer = NULL;
     connection->watch = NULL;
-    if (connection->fd >= 0)
-        close(connection->fd);
-    connection->fd = -1;
+    weir_transport_close(&connection->transport);
     weir_buffer_free(&connection->in);
     weir_buffer_free(&connection->out);
     connection->gone = true;
@@ -116,13 +115,13 @@ void weir_connection_free(struct connection *connection)
 static bool watch_anew(struct connection *connection)
 {
     unsigned events = output_sendable(connection) > 0 ? WATCH_WRITE : 0U;
-    if (connection->state == LINGERING)
-        events = WATCH_READ;
-    else if (connection->state == OPEN && pending_waits(connection->session.pending))
+    if (connection->state == LINGERING) /* what comes is not looked at */
+        return weir_watch_for(connection->watch, WATCH_READ);
+    if (connection->state == OPEN && pending_waits(connection->session.pending))
         events |= WATCH_GONE;
     else if (!connection->more && !connection->resting && input_may_run(connection))
         events |= WATCH_READ;
-    return weir_watch_for(connection->watch, events);
+    return weir_watch_for(connection->watch, transport_wants(&connection->transport, events));
 }
 
 /* To close at once could cost the client the answers that it has not read yet, if there is something in the
@@ -130,7 +129,7 @@ static bool watch_anew(struct connection *connection)
 void weir_connection_linger(struct connection *connection)
 {
     INVARIANT(41, buffer_len(&connection->out) == 0 && !connection->pieces);
-    if (connection->ended || shutdown(connection->fd, SHUT_WR) < 0) {
+    if (connection->ended || !weir_transport_finish(&connection->transport)) {
         weir_connection_close(connection, NULL);
         return;
     }
@@ -181,8 +180,8 @@ void weir_connection_settle(struct connection *connection)
         weir_connection_linger(connection);
         return;
     }
-    if (input_may_run(connection) &&
-        (connection->more || (io_thread->draining && output_is_done(connection))))
+    if (input_may_run(connection) && (connection->more || transport_pending(&connection->transport) ||
+                                      (io_thread->draining && output_is_done(connection))))
         weir_io_thread_again(io_thread, connection);
     ASSERT(!connection->more || !input_may_run(connection) || connection->in_again); /* it is not forgotten */
     if (!watch_anew(connection))
@@ -192,7 +191,10 @@ void weir_connection_settle(struct connection *connection)
 static void on_socket_ready(void *arg, unsigned events)
 {
     struct connection *connection = arg;
-    if (connection->state == LINGERING)
+    events = transport_ready(&connection->transport, events);
+    if (connection->handshaking && connection->state == OPEN)
+        weir_io_thread_again(connection->io_thread, connection); /* which sees that there are not too many */
+    else if (connection->state == LINGERING)
         weir_input_discard(connection);
     else if (connection->state == OPEN && pending_waits(connection->session.pending) && events & WATCH_GONE)
         weir_connection_close(connection, NULL); /* which gives back what it waited for */
@@ -214,6 +216,8 @@ void weir_connection_go_on(struct connection *connection)
         free(connection);
     else if (connection->gone || !input_may_run(connection))
         return;
+    else if (connection->handshaking && connection->io_thread->handshakes++ >= HANDSHAKES_MOST)
+        weir_io_thread_again(connection->io_thread, connection);
     else if (connection->more)
         weir_input_run_kept(connection);
     else
@@ -261,7 +265,7 @@ static const char *out_of_patience(const struct connection *connection, int64_t 
         return "half a request and no more";
     if (weir_connection_is_unauthenticated(connection) &&
         time_ms - connection->began_ms > timeouts->login_timeout_ms)
-        return "did not log in";
+        return connection->handshaking ? "did not finish the TLS handshake" : "did not log in";
     if (timeouts->idle_ms > 0 && time_ms - connection->asked_ms > timeouts->idle_ms)
         return "idle";
     return NULL;
@@ -313,12 +317,33 @@ void weir_connection_watch(struct connection *connection, int64_t time_ms)
 
 /* ---- the beginning ---------------------------------------------------------------------------- */
 
+/* By its certificate a client is a user without any other login. */
+bool weir_connection_handshake(struct connection *connection)
+{
+    struct io_thread *io_thread = connection->io_thread;
+    char subject[TLS_SUBJECT_MAX + 1];
+    if (transport_is_handshaking(&connection->transport))
+        return true;
+    connection->handshaking = false;
+    if (!weir_tls_subject(connection->transport.tls, subject))
+        return true;
+    pthread_mutex_lock(&io_thread->mutex);
+    bool good = weir_session_certificate(&connection->session, io_thread->worker, subject);
+    pthread_mutex_unlock(&io_thread->mutex);
+    if (!good)
+        weir_connection_close(connection, NULL);
+    return good;
+}
+
 /* In its I/O thread. */
 static void on_arrival(void *arg)
 {
     struct connection *connection = arg;
     struct io_thread *io_thread = connection->io_thread;
-    connection->watch = weir_watch_new(io_thread->loop, connection->fd, on_socket_ready, connection);
+    bool good = !connection->handshaking || weir_transport_secure(&connection->transport, io_thread->tls,
+                                                                  connection->protocol == PROTOCOL_HTTP);
+    connection->watch =
+        good ? weir_watch_new(io_thread->loop, connection->transport.fd, on_socket_ready, connection) : NULL;
     pthread_mutex_lock(&io_thread->mutex);
     connection->next = io_thread->connections;
     if (connection->next)
@@ -354,7 +379,9 @@ static enum admission admit_connection(struct connection *connection, const char
     const struct client_count_limits limits = {.most = service->max_clients,
                                                .per_address = service->per_address};
     enum client_kind kind =
-        (enum client_kind)atomic_load_explicit(&io_thread->comes_as, memory_order_relaxed);
+        connection->handshaking
+            ? CLIENT_UNAUTHENTICATED
+            : (enum client_kind)atomic_load_explicit(&io_thread->comes_as, memory_order_relaxed);
     enum admission entry = weir_client_counts_enter(
         service->client_counts, &limits, &connection->session.client_entry, address, kind, displace_client);
     connection->session.must_log_in = entry == ADMISSION_ADMIN_ONLY;
@@ -369,7 +396,8 @@ enum admission weir_connection_offer(struct io_thread *io_thread, const struct l
     if (!connection)
         return ADMISSION_REFUSED;
     connection->io_thread = io_thread;
-    connection->fd = fd;
+    connection->transport.fd = fd;
+    connection->handshaking = listener_is_tls(listener);
     connection->protocol = listener_is_http(listener) ? PROTOCOL_HTTP : PROTOCOL_RESP;
     connection->admin = listener->admin;
     connection->in.most = REQUEST_MAX + 2 * READ_SIZE;

@@ -14,6 +14,7 @@
 
 #include "server/io_thread.h"
 #include "server/listen.h"
+#include "server/transport.h"
 #include "service/pending.h"
 
 #define LOGIN_TIMEOUT_MS 10000
@@ -44,12 +45,13 @@ struct connection {
     struct piece *pieces, *last_piece; /* of disk_wait.c: the end of `out` that must not be written yet, */
     uint32_t piece_count, held_answers;
     size_t held_back; /* so many bytes */
-    int fd;
+    struct transport transport;
     enum connection_state state;
     enum protocol protocol; /* of its listener, as what follows */
     bool admin;             /* administrative routes are served */
     bool continued;         /* HTTP: the client was told to send the body */
     size_t need;            /* HTTP: so many bytes of the next request must be there; 0: any */
+    bool handshaking;       /* of TLS: it is nobody yet */
     bool more;              /* `in` has not been looked at since the last request was run */
     bool in_again;          /* is in the list io_thread->again */
     bool gone;              /* to be freed when that list, or the thread that works for it, is done with it */
@@ -71,6 +73,8 @@ enum admission weir_connection_offer(struct io_thread *io_thread, const struct l
 
 /* ---- by the I/O thread itself ---- */
 
+/* Perhaps its handshake is over: then it may have logged in by a certificate. false: it is closed. */
+bool weir_connection_handshake(struct connection *connection);
 /* Has it not logged in, and must? */
 bool weir_connection_is_unauthenticated(const struct connection *connection);
 /* Follows what running its requests has led to. */

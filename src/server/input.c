@@ -222,7 +222,10 @@ static void end_of_input(struct connection *connection)
 /* false: nothing was read, and it has been seen to. */
 static bool receive_bytes(struct connection *connection, char *bytes, size_t *len)
 {
-    ssize_t got = recv(connection->fd, bytes, READ_SIZE, 0);
+    ssize_t got = transport_recv(&connection->transport, bytes, READ_SIZE);
+    int fault = errno;
+    if (connection->handshaking && !weir_connection_handshake(connection))
+        return false;
     if (got > 0) {
         add_to_counter(&connection->io_thread->worker->input_bytes, got);
         connection->spoke = true;
@@ -231,13 +234,17 @@ static bool receive_bytes(struct connection *connection, char *bytes, size_t *le
     }
     if (got == 0) {
         end_of_input(connection);
-    } else if (errno != EAGAIN && errno != EINTR) {
-        weir_connection_close(connection, NULL);
+    } else if (fault != EAGAIN && fault != EINTR) {
+        weir_connection_close(connection, fault == EPROTO && connection->transport.tls
+                                              ? weir_tls_fault(connection->transport.tls)
+                                              : NULL);
     } else if (connection->io_thread->draining && output_is_done(connection)) {
         if (connection->spoke)
             weir_connection_linger(connection);
         else
             weir_connection_close(connection, NULL);
+    } else if (connection->transport.tls) {
+        weir_connection_settle(connection); /* it may wait for something else now */
     }
     return false;
 }
@@ -288,7 +295,7 @@ void weir_input_read(struct connection *connection)
 
 void weir_input_discard(struct connection *connection)
 {
-    ssize_t got = recv(connection->fd, connection->io_thread->read_bytes, LINGER_READ, 0);
+    ssize_t got = recv(connection->transport.fd, connection->io_thread->read_bytes, LINGER_READ, 0);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         weir_connection_close(connection, NULL);
 }

@@ -33,6 +33,7 @@ static void run_again(void *arg)
     struct connection *connection = io_thread->again;
     io_thread->again = NULL;
     io_thread->again_end = &io_thread->again;
+    io_thread->handshakes = 0;
     while (connection) {
         struct connection *next = connection->next_again;
         weir_connection_go_on(connection);

@@ -28,6 +28,7 @@ enum io_task {
 };
 
 struct connection;
+struct transport_tls;
 
 struct io_thread {
     struct loop *loop;
@@ -56,7 +57,11 @@ struct io_thread {
     int64_t buffered;   /* bytes of buffers of all connections */
     int64_t buffered_max;
     struct disk_wait disk_wait;
+    struct transport_tls *tls; /* of those that come by TLS */
+    int handshakes; /* steps of handshakes in this round: one may cost more than a thousand takes */
 };
+
+#define HANDSHAKES_MOST 4
 
 /* Everything but the thread. false: out of memory or descriptors; weir_io_thread_end anyway. */
 bool weir_io_thread_begin(struct io_thread *io_thread, struct worker *worker, struct loop *jobs,

@@ -13,7 +13,7 @@ static ssize_t write_some(struct connection *connection, const char *bytes, size
 {
     ssize_t sent;
     do
-        sent = send(connection->fd, bytes, len, MSG_NOSIGNAL);
+        sent = transport_send(&connection->transport, bytes, len);
     while (sent < 0 && errno == EINTR);
     if (sent < 0)
         return errno == EAGAIN ? 0 : -1;

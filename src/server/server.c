@@ -16,6 +16,7 @@
 #include "base/sat.h"
 #include "server/accept.h"
 #include "server/connection.h"
+#include "server/file_watch.h"
 #include "server/loading.h"
 #include "server/notify.h"
 #include "service/log.h"
@@ -26,6 +27,7 @@
 
 #define THREADS_DEFAULT 16 /* at most: a processor each, but not all of a large machine */
 #define TICK_MS         20
+#define WATCH_FILES_MS  250 /* a change counts when it is seen twice */
 #define DRAIN_MS        5000
 #define FILES_RESERVED  40 /* descriptors that are no clients: listeners, files, connections of fleets */
 #define FILES_OF_LOOP   4
@@ -42,6 +44,9 @@ struct server {
     bool jobs_running, login_runs;
     struct timer *drain_timer, *dog_timer;
     struct loop_callback reload;
+    struct transport_tls tls;
+    struct tls_context *next_tls;    /* the job thread's: of a reload that is on its way */
+    struct file_watch files_watched; /* the job thread's */
     struct rlimit files;
     /* I/O threads that the threads of the store and of fleets may talk to: they run before there are any, and
      * after. Held while one talks: whoever sets it to 0 knows that nobody talks to any afterwards. */
@@ -50,6 +55,7 @@ struct server {
     _Atomic int undrained;
     atomic_bool reloading;
     bool stopping;
+    bool needs_tls;           /* it has a listener with TLS */
     int64_t patient_until_ns; /* weir_now: so long it waits for a disk that takes nothing */
 };
 
@@ -132,6 +138,43 @@ static void on_users_changed(void *arg)
     post_to_all(arg, IO_TASK_USERS);
 }
 
+/* ---- certificates ----------------------------------------------------------------------------- */
+
+static void set_certificate(struct server *server, struct tls_context *context)
+{
+    atomic_store_explicit(&server->service->tls_expires_ms, context ? weir_tls_expires_ms(context) : 0,
+                          memory_order_relaxed);
+    weir_transport_tls_set(&server->tls, context);
+}
+
+static bool on_prepare(void *arg, const struct config *config, struct weir_error *err)
+{
+    struct server *server = arg;
+    return weir_transport_certificate(config, &server->next_tls, err) &&
+           (server->next_tls || !server->needs_tls ||
+            weir_error_complain(err, "tls: is missing, and clients connect with TLS; a restart without "
+                                     "resp_tls and https does without"));
+}
+
+static void watch_files(struct server *server, const struct config *config)
+{
+    const char *const paths[] = {config->path, config->tls_cert, config->tls_key, config->tls_ca};
+    weir_file_watch_set(&server->files_watched, paths,
+                        config->watch == WATCH_FILES ? sizeof paths / sizeof paths[0] : 0);
+}
+
+static void on_prepared(void *arg, const struct config *config, bool good)
+{
+    struct server *server = arg;
+    if (good) {
+        set_certificate(server, server->next_tls);
+        watch_files(server, config);
+    } else {
+        weir_tls_context_free(server->next_tls);
+    }
+    server->next_tls = NULL;
+}
+
 /* ---- the job thread ------------------------------------------------------------------------- */
 
 static void on_tick(void *arg)
@@ -150,14 +193,27 @@ static void reload_service(void *arg)
     weir_notify_send("READY=1");
 }
 
+static void look_at_files(void *arg)
+{
+    struct server *server = arg;
+    if (!weir_file_watch_look(&server->files_watched))
+        return;
+    weir_log(LOG_INFO_LEVEL, "files-changed", LOG_TEXT("config", server->service->options.config_path));
+    reload_service(server);
+}
+
 static void *run_job_thread(void *arg)
 {
     struct server *server = arg;
     struct timer *timer = weir_timer_new(server->jobs, on_tick, server->service);
+    struct timer *files = weir_timer_new(server->jobs, look_at_files, server);
     if (timer)
         weir_timer_set(timer, TICK_MS, TICK_MS);
+    if (files)
+        weir_timer_set(files, WATCH_FILES_MS, WATCH_FILES_MS);
     weir_loop_run(server->jobs);
     weir_timer_free(timer);
+    weir_timer_free(files);
     return NULL;
 }
 
@@ -292,6 +348,7 @@ static bool make_io_threads(struct server *server, struct weir_error *err)
             return weir_error_complain_as(
                 err, EMFILE, "no memory or descriptors for %d threads; --threads 1 needs less", wanted);
         io_thread->logins = server->logins;
+        io_thread->tls = &server->tls;
         io_thread->buffered_max = BUFFERED_MAX / wanted;
         io_thread->drained = on_io_thread_drained;
         io_thread->drained_arg = server;
@@ -354,9 +411,13 @@ static bool make_service(struct server *server, struct weir_error *err)
 static bool make_server(struct server *server, struct weir_error *err)
 {
     struct server_options *options = &server->options;
+    struct tls_context *context = NULL;
     options->service.workers = (uint32_t)count_threads(options->config);
-    if (!raise_files(server, err) ||
-        !weir_acceptor_open(&server->acceptor, options->config, options->inherited, options->inherited_count,
+    if (!raise_files(server, err) || !weir_transport_certificate(options->config, &context, err))
+        return false;
+    weir_transport_tls_set(&server->tls, context);
+    server->acceptor.tls = context != NULL;
+    if (!weir_acceptor_open(&server->acceptor, options->config, options->inherited, options->inherited_count,
                             err) ||
         !check_exposure(server, err))
         return false;
@@ -366,11 +427,17 @@ static bool make_server(struct server *server, struct weir_error *err)
     options->service.fleet_moved_arg = server;
     if (!make_service(server, err) || !make_io_threads(server, err) || !log_listeners(server, err))
         return false;
+    for (size_t i = 0; i < server->acceptor.count; i++)
+        server->needs_tls |= listener_is_tls(&server->acceptor.listeners[i]);
     server->service->server = server;
     server->service->clock_moved = on_clock_moved;
     server->service->clients = list_clients;
     server->service->kill = kill_clients;
     server->service->users_changed = on_users_changed;
+    server->service->prepare = on_prepare;
+    server->service->prepared = on_prepared;
+    atomic_store(&server->service->tls_expires_ms, context ? weir_tls_expires_ms(context) : 0);
+    watch_files(server, options->config);
     fit_clients(server);
     server->acceptor.io_threads = server->io_threads;
     server->acceptor.io_thread_count = server->io_thread_count;
@@ -394,6 +461,7 @@ struct server *weir_server_new(const struct server_options *options, struct weir
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a fault of the disk, EFBIG, and no end */
     (void)pthread_mutex_init(&server->talking, NULL);
+    weir_transport_tls_begin(&server->tls);
     server->options = *options;
     server->acceptor.spare = -1;
     if (make_server(server, err))
@@ -505,6 +573,8 @@ void weir_server_free(struct server *server)
     weir_loop_free(server->logins);
     weir_service_free(server->service);
     (void)pthread_mutex_destroy(&server->talking);
+    weir_transport_tls_end(&server->tls);
+    weir_file_watch_set(&server->files_watched, NULL, 0);
     free(server->io_threads);
     free(server);
 }

@@ -335,6 +335,30 @@ void weir_session_log_in(struct session *session, const struct user *user, uint6
     session->logged_in = true;
 }
 
+bool weir_session_enter(struct session *session, struct worker *worker, const struct user *user,
+                        uint64_t generation)
+{
+    const struct service *service = worker->service;
+    struct client_count_limits limits = weir_service_clients(service, worker->snapshot->users);
+    if (!weir_client_counts_log_in(service->client_counts, &limits, &session->client_entry, user->name,
+                                   weir_user_is_admin(user))) {
+        weir_log(LOG_WARN_LEVEL, "client-refused", LOG_TEXT("client", session->address),
+                 LOG_TEXT("user", user->name), LOG_TEXT("why", "too many clients of this user, or in all"));
+        return false;
+    }
+    weir_session_log_in(session, user, generation);
+    return true;
+}
+
+bool weir_session_certificate(struct session *session, struct worker *worker, const char *subject)
+{
+    bool began = read_section_begin(worker);
+    const struct user *user = weir_users_certificate(worker->snapshot->users, subject);
+    bool good = !user || weir_session_enter(session, worker, user, user->certificate_generation);
+    read_section_end(worker, began);
+    return good;
+}
+
 bool weir_session_has_ended(const struct session *session, struct worker *worker)
 {
     bool began = read_section_begin(worker);

@@ -166,6 +166,10 @@ struct service {
     int64_t (*kill)(void *arg, struct session *asking,
                     const struct client_kill *kill); /* CLIENT KILL: how many */
     void (*users_changed)(void *arg);                /* logins may have ended: weir_session_user */
+    /* A reload, by the job thread: what the server itself uses of a file is made ready, before anything is
+     * changed; false: it cannot be, and `err` says why. Then it is put in force (good) or forgotten. */
+    bool (*prepare)(void *arg, const struct config *config, struct weir_error *err);
+    void (*prepared)(void *arg, const struct config *config, bool good);
     void *server;
 };
 
@@ -243,6 +247,12 @@ void weir_session_begin(struct session *session, struct service *service, const 
                         const char *local, int64_t now_ns);
 /* It is that user's from now on. */
 void weir_session_log_in(struct session *session, const struct user *user, uint64_t generation);
+/* The same, if there may be so many clients of that user; else false, and the log says so. */
+bool weir_session_enter(struct session *session, struct worker *worker, const struct user *user,
+                        uint64_t generation);
+/* Its client certificate has that subject: logs it in as the user who has it, if any. Between read sections.
+ * false: there are too many clients of that user. */
+bool weir_session_certificate(struct session *session, struct worker *worker, const char *subject);
 /* It has logged in, and that counts no more: the connection is to be closed. */
 bool weir_session_has_ended(const struct session *session, struct worker *worker);
 /* What it waits for is cancelled. Not while another thread works on its pending request. */

@@ -113,7 +113,8 @@ def main():
         return 0
     build = pathlib.Path(os.environ["WEIR_BUILD"])
     faults = check_library(HEADER, build, "libweir", ("libc.so", "ld-linux"))
-    faults += check_library(FLEET_HEADER, build, "libweir-fleet", ("libc.so", "ld-linux", "libweir.so", "libzookeeper_mt.so"))
+    faults += check_library(FLEET_HEADER, build, "libweir-fleet", ("libc.so", "ld-linux", "libweir.so", "libzookeeper_mt.so",
+                                                                   "libssl.so", "libcrypto.so"))
     faults += check_private(build)
     for compiler, language, std in DIALECTS:
         if shutil.which(compiler):

@@ -43,7 +43,7 @@ class Closed(Exception):
 class Client:
     """Says bytes, reads replies of both versions. Text is str; what is no UTF-8 comes as surrogates."""
 
-    def __init__(self, address, version=2, user=None, password=None):
+    def __init__(self, address, version=2, user=None, password=None, tls=None):
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(PATIENCE)
@@ -54,6 +54,12 @@ class Client:
             raise
         if family == socket.AF_INET:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            try:
+                self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
+            except OSError:
+                self.socket.close()
+                raise
         self.bytes = b""
         self.at = 0
         if version == 3 or password is not None:

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/sat.h"
 #include "base/text.h"
 #include "cli/commands/check.h"
 #include "cli/words.h"
 #include "fleet/plan.h"
+#include "server/transport.h"
 #include "service/policies/edit.h"
 #include "table/persist/persist.h"
 
@@ -132,6 +134,23 @@ static const struct config_user *find_config_user(const struct config *config, c
         if (strcmp(config->users[i].name, name) == 0)
             return &config->users[i];
     return NULL;
+}
+
+/* Also without a listener for it: a reload would refuse the file. */
+static void note_tls(const struct config *config)
+{
+    struct tls_context *context;
+    struct weir_error err = {0};
+    struct stat about;
+    if (!weir_transport_certificate(config, &context, &err))
+        check_note("%s", err.text);
+    else if (!context &&
+             (weir_config_listen(config, LISTEN_RESP_TLS) || weir_config_listen(config, LISTEN_HTTPS)))
+        check_note("resp_tls and https need a certificate: tls: {cert: FILE, key: FILE}");
+    if (context && stat(config->tls_key, &about) == 0 && about.st_mode & S_IROTH)
+        check_note("tls: key %.200s can be read by every user of this machine; chmod 640 it, or 600",
+                   config->tls_key);
+    weir_tls_context_free(context);
 }
 
 static void note_listeners(const struct config *config)
@@ -289,6 +308,7 @@ void check_notes(void)
     if (config->policy_count == 0 && !config->no_policies)
         check_note("it names no policies; if that is meant, write policies: []");
     note_listeners(config);
+    note_tls(config);
     note_kept(config);
     note_users(config);
     note_memory(config);

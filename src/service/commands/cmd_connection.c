@@ -42,19 +42,12 @@ static bool fail_login(struct call *call, struct slice name)
 /* The password was right; there may be too many clients already. */
 static bool enter_as_user(struct call *call, const struct user *user, uint64_t generation)
 {
-    struct session *session = call->session;
-    const struct service *service = call->worker->service;
-    struct client_count_limits limits = weir_service_clients(service, call->worker->snapshot->users);
-    if (!weir_client_counts_log_in(service->client_counts, &limits, &session->client_entry, user->name,
-                                   weir_user_is_admin(user))) {
-        weir_log(LOG_WARN_LEVEL, "client-refused", LOG_TEXT("client", session->address),
-                 LOG_TEXT("user", user->name), LOG_TEXT("why", "too many clients of this user, or in all"));
+    if (!weir_session_enter(call->session, call->worker, user, generation)) {
         weir_call_error(call, "ERR max number of clients reached for user '%s'; admins can still log in",
                         user->name);
-        session->closing = true;
+        call->session->closing = true;
         return false;
     }
-    weir_session_log_in(session, user, generation);
     call->user = user;
     return true;
 }

@@ -555,7 +555,11 @@ static int64_t reload_config(struct service *service, struct reload *reload)
     struct config_complaint why = {.file = service->options.config_path};
     struct config *config = read_again(service, reload);
     int64_t policies = -1;
-    if (config && apply_config(service, config, &why.place, &err)) {
+    bool good = config && (!service->prepare || service->prepare(service->server, config, &err)) &&
+                apply_config(service, config, &why.place, &err);
+    if (config && service->prepared)
+        service->prepared(service->server, config, good);
+    if (good) {
         policies = (int64_t)config->policy_count;
         tell_what_needs_a_start(service, config, reload->report);
     } else if (config) {

@@ -221,6 +221,40 @@ TEST(a_login_counts_as_long_as_its_password_and_its_rights_stay)
     }
 }
 
+TEST(a_login_by_certificate_counts_as_long_as_that_and_its_rights_stay)
+{
+    static const struct {
+        const char *user;
+        bool counts;
+    } changes[] = {
+        {"{name: app, certificate: CN=app, may: [take]}", true},
+        {"{name: app, certificate: CN=app, password: new, may: [take]}", true},
+        {"{name: app, certificate: CN=App, may: [take]}", false},
+        {"{name: app, certificate: CN=app, may: [look, take]}", false},
+        {"{name: app, password: new, may: [take]}", false},
+        {"{name: other, certificate: CN=app, may: [take]}", false},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char text[256];
+        struct users *users = change_to(
+            NULL, "users: [{name: z, password: z, may: all}, {name: app, certificate: CN=app, may: [take]}]");
+        const struct user *app = weir_users_certificate(users, "CN=app");
+        CHECK(app == user_of(users, "app") && !weir_users_certificate(users, "CN=ap") &&
+              !weir_users_certificate(users, ""));
+        CHECK(!weir_users_login(users, word("app"), word(""), &generation) &&
+              !weir_users_login(users, word("app"), word("CN=app"), &generation));
+        generation = app ? app->certificate_generation : 0;
+        CHECK(generation > 0 && weir_user_has(app, generation) &&
+              !weir_user_has(user_of(users, "z"), generation));
+        (void)snprintf(text, sizeof text, "users: [%s]", changes[i].user);
+        users = change_to(users, text);
+        app = user_of(users, "app");
+        if (!CHECK_EQ(app && weir_user_has(app, generation), changes[i].counts))
+            printf("# %s\n", changes[i].user);
+        weir_users_free(users);
+    }
+}
+
 TEST(a_user_made_anew_is_another)
 {
     static const char with[] = "users: [{name: a, password: x, may: all}, {name: b, password: y, may: all}]";

@@ -520,9 +520,27 @@ TEST(values_of_the_wrong_kind_say_what_to_write)
     BAD("just text\n", "w.yaml:1:1: the file is written as names and values, such as policies: ...\n");
 }
 
-TEST(what_comes_with_a_later_version_is_told_so)
+TEST(certificates_and_who_has_one_are_read)
 {
+    struct config *config = good("tls: {cert: a.pem, key: /b.key, ca: c.pem, clients: required}\n"
+                                 "watch: files\n"
+                                 "users: [{name: app, certificate: 'CN=app', may: take}]\n");
+    if (!config)
+        return;
+    CHECK_STR(config->tls_cert, "a.pem");
+    CHECK_STR(config->tls_key, "/b.key");
+    CHECK_STR(config->tls_ca, "c.pem");
+    CHECK(config->tls_clients == 3 && config->watch == WATCH_FILES);
+    CHECK_STR(config->users[0].certificate, "CN=app");
+    CHECK(config->users[0].has_password && config->users[0].password_count == 0); /* it needs a login */
+    weir_config_free(config);
+    BAD("tls: {clients: all}\n", "w.yaml:1:16: clients cannot be 'all'; write none, optional or required\n");
     BAD("fleet: {}\n", "w.yaml:1:1: fleet is not in this version of weir; each server counts for itself\n");
+    BAD("watch: some\n", "w.yaml:1:8: watch cannot be 'some'; write none or files\n");
+    BAD("users: [{name: default, certificate: x, may: all}]\n",
+        "w.yaml:1:9: `default` is who has not logged in, and has no certificate; write a user for it\n");
+    BAD("users: [{name: a, certificate: x, may: all}, {name: b, certificate: x, may: all}]\n",
+        "w.yaml:1:46: users 'a' and 'b' have the same certificate\n");
 }
 
 TEST(each_kind_of_listener_has_its_address)
@@ -541,13 +559,11 @@ TEST(each_kind_of_listener_has_its_address)
     CHECK_EQ(weir_listener_read("", 0), LISTENER_KINDS);
     config = good(
         "listen: {resp: none, resp_tls: ':1', http: none, https: 'h:2', admin: '[::1]:3', unix: none}\n");
-    if (!config)
-        return;
-    CHECK(!weir_config_listen(config, LISTEN_RESP) && !weir_config_listen(config, LISTEN_HTTP) &&
-          !weir_config_listen(config, LISTEN_UNIX));
-    CHECK_STR(weir_config_listen(config, LISTEN_RESP_TLS), ":1");
-    CHECK_STR(weir_config_listen(config, LISTEN_HTTPS), "h:2");
-    CHECK_STR(weir_config_listen(config, LISTEN_ADMIN), "[::1]:3");
+    static const char *const said[] = {NULL, ":1", NULL, "h:2", "[::1]:3", NULL};
+    for (int i = 0; config && i < LISTENER_KINDS; i++) {
+        const char *address = weir_config_listen(config, (enum listener_kind)i);
+        CHECK_STR(address ? address : "none", said[i] ? said[i] : "none");
+    }
     weir_config_free(config);
     BAD("listen: {https: 443}\n",
         "w.yaml:1:17: https cannot be '443'; write 127.0.0.1:9443, [::1]:9443, :9443 for all addresses, or "
