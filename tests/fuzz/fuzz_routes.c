@@ -113,10 +113,12 @@ static void check_decision(const struct snapshot *snapshot, const struct http_re
 
 static void check_access(const struct snapshot *snapshot, const struct http_request *request)
 {
+    struct http_credentials credentials;
     struct access_refusal refusal;
     struct buffer out = {0};
-    if (!weir_access_check(snapshot, request, weir_http_header(request, "authorization") != NULL, false,
-                           &refusal))
+    weir_http_credentials_read(request, &credentials);
+    MUST((credentials.kind == CREDENTIALS_BAD) == (credentials.why != NULL));
+    if (!weir_access_check(snapshot, request, credentials.kind != CREDENTIALS_NONE, false, &refusal))
         MUST((refusal.status == 403 || refusal.status == 415) &&
              memchr(refusal.why, '\0', sizeof refusal.why));
     weir_access_put_cors(snapshot, request, &out);

@@ -108,11 +108,8 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
     case ATTEMPT_OPEN:
         break;
     }
-    bool is_token = name.len == 0; /* it names its user */
-    struct digest digest = weir_sha256(password.bytes, password.len);
-    const struct user *user = is_token ? weir_users_by_token(users, &digest, &generation)
-                                       : weir_users_login(users, name, password, &generation);
-    if (!user && !is_token && users->any_crypt)
+    const struct user *user = weir_users_login(users, name, password, &generation);
+    if (!user && users->any_crypt)
         user = check_slowly(call, source, attempt, name, password, &generation);
     if (user)
         return enter_as_user(call, user, generation);

@@ -4,7 +4,71 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "http/json.h"
 #include "http/path.h"
+
+/* ---- credentials ---- */
+
+/* What stands behind the scheme, or NULL bytes. */
+static struct slice behind_scheme(struct slice value, const char *scheme)
+{
+    size_t len = strlen(scheme);
+    if (value.len <= len || !weir_text_same(value.bytes, len, scheme))
+        return (struct slice){NULL, 0};
+    value = (struct slice){value.bytes + len, value.len - len};
+    while (value.len > 0 && value.bytes[0] == ' ')
+        value = (struct slice){value.bytes + 1, value.len - 1};
+    return value;
+}
+
+static const char *read_basic(struct slice text, struct http_credentials *credentials)
+{
+    size_t len =
+        text.len <= sizeof credentials->bytes ? weir_base64_decode(text, credentials->bytes) : SIZE_MAX;
+    const char *colon = len != SIZE_MAX && len > 0 ? memchr(credentials->bytes, ':', len) : NULL;
+    if (!colon)
+        return "Authorization: Basic is followed by the base64 of name:password";
+    size_t name = (size_t)(colon - credentials->bytes);
+    credentials->kind = CREDENTIALS_BASIC;
+    credentials->name = (struct slice){credentials->bytes, name};
+    credentials->password = (struct slice){colon + 1, len - name - 1};
+    return NULL;
+}
+
+static const char *read_bearer(struct slice text, struct http_credentials *credentials)
+{
+    if (text.len == 0 || text.len > CONFIG_PASSWORD_MAX)
+        return "Authorization: Bearer is followed by a token of at most 512 bytes";
+    credentials->kind = CREDENTIALS_BEARER;
+    credentials->token = text;
+    credentials->digest = weir_sha256(text.bytes, text.len);
+    return NULL;
+}
+
+void weir_http_credentials_read(const struct http_request *request, struct http_credentials *credentials)
+{
+    const struct slice *value = weir_http_header(request, "Authorization");
+    credentials->kind = CREDENTIALS_NONE;
+    credentials->why = NULL;
+    if (!value)
+        return;
+    struct slice basic = behind_scheme(*value, "Basic "), bearer = behind_scheme(*value, "Bearer ");
+    if (weir_http_header_count(request, "Authorization") > 1)
+        credentials->why = "Authorization stands twice";
+    else if (basic.bytes)
+        credentials->why = read_basic(basic, credentials);
+    else if (bearer.bytes)
+        credentials->why = read_bearer(bearer, credentials);
+    else
+        credentials->why = "Authorization is neither Basic nor Bearer";
+    if (credentials->why)
+        credentials->kind = CREDENTIALS_BAD;
+}
+
+void weir_http_credentials_wipe(struct http_credentials *credentials)
+{
+    weir_secret_wipe(credentials, sizeof *credentials);
+}
 
 /* ---- browsers ---- */
 

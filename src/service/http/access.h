@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether a web page of another site made a browser send a request over HTTP.
+ * Who sends a request over HTTP, and whether a web page of another site made a browser send it.
  *
  * Without a password on a loopback address every page in a browser of this machine could call the server. So
  * a request that changes something must be JSON, which pages of other sites may not send unasked; and where
@@ -12,6 +12,28 @@
 
 #include "http/request.h"
 #include "service/policies/snapshot.h"
+
+/* ---- credentials ---- */
+
+enum credentials_kind {
+    CREDENTIALS_NONE,
+    CREDENTIALS_BASIC,  /* name and password */
+    CREDENTIALS_BEARER, /* a token: weir_users_by_token finds its user */
+    CREDENTIALS_BAD     /* `why` says what is wrong: 401 */
+};
+
+struct http_credentials {
+    enum credentials_kind kind;
+    struct slice name, password; /* basic: in `bytes` */
+    struct slice token;          /* bearer: in the request */
+    struct digest digest;        /* bearer: of the token */
+    const char *why;
+    char bytes[(CONFIG_NAME_MAX + 1 + CONFIG_PASSWORD_MAX) * 4 / 3 + 4];
+};
+
+/* Reads Authorization. */
+void weir_http_credentials_read(const struct http_request *request, struct http_credentials *credentials);
+void weir_http_credentials_wipe(struct http_credentials *credentials);
 
 /* ---- browsers ---- */
 

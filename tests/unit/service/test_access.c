@@ -1,12 +1,55 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What web pages of other sites cannot make a browser do; tokens.
+ * Credentials of requests, and what web pages of other sites cannot make a browser do.
  */
 #include "service/http/access.h"
 
 #include "unit/service/http_kit.h"
 
 static struct http_kit kit;
+
+/* ---- credentials ---- */
+
+static const char *credentials_of(const char *headers)
+{
+    static char text[256];
+    struct http_credentials credentials;
+    kit_say(&kit, "GET /", headers);
+    weir_http_credentials_read(&kit.request, &credentials);
+    if (credentials.kind == CREDENTIALS_BASIC)
+        (void)snprintf(text, sizeof text, "%.*s|%.*s", (int)credentials.name.len, credentials.name.bytes,
+                       (int)credentials.password.len, credentials.password.bytes);
+    else if (credentials.kind == CREDENTIALS_BEARER)
+        (void)snprintf(text, sizeof text, "token %.*s", (int)credentials.token.len, credentials.token.bytes);
+    else
+        (void)snprintf(text, sizeof text, "%s", credentials.why ? credentials.why : "none");
+    CHECK_EQ(credentials.kind == CREDENTIALS_BAD, credentials.why != NULL);
+    weir_http_credentials_wipe(&credentials);
+    return text;
+}
+
+TEST(credentials_are_basic_or_bearer)
+{
+    kit_begin(&kit, "");
+    CHECK_STR(credentials_of(""), "none");
+    CHECK_STR(credentials_of("Authorization: Basic YXBwOnA6dw==\r\n"), "app|p:w");
+    CHECK_STR(credentials_of("authorization: bAsIc   YXBwOg==\r\n"), "app|");
+    CHECK_STR(credentials_of("Authorization: Bearer abc.def\r\n"), "token abc.def");
+    static const char basic[] = "Authorization: Basic is followed by the base64 of name:password";
+    CHECK_STR(credentials_of("Authorization: Basic YXBw\r\n"), basic); /* no colon */
+    CHECK_STR(credentials_of("Authorization: Basic YXBw!\r\n"), basic);
+    CHECK_STR(credentials_of("Authorization: Digest a=b\r\n"), "Authorization is neither Basic nor Bearer");
+    CHECK_STR(credentials_of("Authorization: Basic\r\n"), "Authorization is neither Basic nor Bearer");
+    CHECK_STR(credentials_of("Authorization: Bearer a\r\nAuthorization: Bearer a\r\n"),
+              "Authorization stands twice");
+    char longer[2048] = "Authorization: Basic ";
+    memset(longer + strlen(longer), 'Y', 1200);
+    memcpy(longer + strlen(longer), "\r\n", 3);
+    CHECK_STR(credentials_of(longer), basic);
+    memcpy(longer, "Authorization: Bearer ", 22);
+    CHECK_STR(credentials_of(longer), "Authorization: Bearer is followed by a token of at most 512 bytes");
+    kit_end(&kit);
+}
 
 TEST(a_token_names_its_user)
 {

@@ -114,21 +114,6 @@ TEST(auth_logs_in_with_and_without_a_name)
     kit_end();
 }
 
-/* As HTTP does it with bearer tokens. */
-TEST(a_token_logs_in_without_a_name)
-{
-    if (!kit_begin(USERS "  - {name: bot, may: [look], token_sha256: "
-                         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}\n"))
-        return;
-    CHECK_STR(say("AUTH \"\" tesT"), WRONG);
-    CHECK_STR(say("AUTH \"\" secret-app"), WRONG); /* a password is no token */
-    CHECK_STR(say("AUTH \"\" test"), "+OK\r\n");
-    CHECK_STR(kit.session.user, "bot");
-    CHECK_STR(say("PING"), "+PONG\r\n");
-    CHECK_STR(say("AUTH bot test"), "+OK\r\n");
-    kit_end();
-}
-
 /* What stands behind it in the same batch is asked by who he is then. */
 TEST(who_logs_in_is_another_from_the_next_request_on)
 {
