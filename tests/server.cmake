@@ -109,6 +109,7 @@ weir_service_test(unit-metrics unit/service/test_metrics.c unit/service/service_
 weir_service_test(unit-policy-commands unit/service/test_policy_commands.c unit/service/service_kit.c)
 weir_service_test(unit-override-commands unit/service/test_override_commands.c unit/service/service_kit.c)
 weir_service_test(unit-matrix unit/service/test_matrix.c unit/service/service_kit.c)
+weir_service_test(unit-http-matrix unit/service/test_http_matrix.c unit/service/service_kit.c)
 
 weir_service_test(unit-no-memory unit/service/test_no_memory.c unit/service/service_kit.c)
 target_link_options(unit-no-memory PRIVATE

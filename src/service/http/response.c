@@ -15,7 +15,10 @@
 #include "service/http/endpoints.h"
 #include "service/metrics.h"
 
-#define HEAD_MAX (256 + RESPONSE_FIELDS_MAX)
+#define HEAD_MAX (512 + RESPONSE_FIELDS_MAX)
+#define CHALLENGE                                                                                            \
+    "WWW-Authenticate: Basic realm=\"weir\", charset=\"UTF-8\"\r\n"                                          \
+    "WWW-Authenticate: Bearer realm=\"weir\"\r\n" /* RFC 9110, 11.6.1: every 401 has one */
 
 void weir_response_field(struct response_fields *fields, const char *format, ...)
 {
@@ -91,6 +94,8 @@ static size_t write_head(struct worker *worker, const struct http_exchange *http
     at = put_bytes(at, worker->date, worker->date_len);
     if (fields)
         at = put_bytes(at, fields->text, fields->len);
+    if (status == 401)
+        at = PUT(at, CHALLENGE);
     if (http->closes)
         at = PUT(at, "Connection: close\r\n");
     else if (http->is_1_0)
@@ -217,9 +222,6 @@ static void respond_with_error(struct worker *worker, const struct http_exchange
         return;
     }
     fields.len = 0;
-    if (status == 401)
-        weir_response_field(&fields, "WWW-Authenticate: Basic realm=\"weir\", charset=\"UTF-8\"\r\n"
-                                     "WWW-Authenticate: Bearer realm=\"weir\"\r\n");
     if (status == 503 || status == 429)
         weir_response_field(&fields, "Retry-After: 1\r\n");
     if (status == 503 && http->kind == EXCHANGE_AUTH)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/http/http.h"
 #include "service/pending.h"
 #include "service/policies/change.h"
 #include "service/policies/growth.h"
@@ -13,6 +14,8 @@
 #define LINE_WORDS 64
 #define LINES_MAX  256
 #define KIT_MEMORY (INT64_C(64) << 20)
+#define KIT_HEAD   16384
+#define KIT_BODY   (1 << 20)
 
 /* ---- making ---- */
 
@@ -219,6 +222,42 @@ const char *kit_ask(struct kit *kit, const char *text)
         reply = kit_ask_words(kit, line.words, line.count);
     free(line.bytes);
     return reply;
+}
+
+/* The first request in the bytes, until it is answered, or waits; returns its length, 0: it is none. */
+static size_t run_http(struct kit *kit, char *bytes, size_t len)
+{
+    static const struct http_limits limits = {.head = KIT_HEAD, .body = KIT_BODY};
+    struct http_request request;
+    struct http_parse_result parsed;
+    struct run_result result = {.done = 0};
+    do {
+        enum http_parsed got = weir_http_parse(&limits, bytes, len, &request, &parsed);
+        if (got == HTTP_BAD)
+            weir_http_refuse(kit->worker, parsed.status, parsed.why, &kit->out);
+        if (got != HTTP_WHOLE)
+            return 0;
+        result = weir_http_run(kit->worker, &kit->session, &request, !kit->not_admin, &kit->out);
+        kit->state = result.state;
+        kit->changed |= result.changed;
+        kit_work(kit);
+    } while (result.done == 0 && kit->state == RUN_READY);
+    return parsed.used;
+}
+
+const char *kit_ask_http(struct kit *kit, const char *text, size_t len)
+{
+    char *bytes = malloc(len);
+    clear(kit);
+    kit->session.version = 3;
+    if (!bytes)
+        return "";
+    memcpy(bytes, text, len);
+    for (size_t at = 0, used; at < len && kit->state == RUN_READY; at += used)
+        if ((used = run_http(kit, bytes + at, len - at)) == 0)
+            break;
+    free(bytes);
+    return reply_of(kit);
 }
 
 const char *kit_resume(struct kit *kit)

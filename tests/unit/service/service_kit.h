@@ -22,6 +22,7 @@ struct kit {
     struct buffer out;    /* of the last request */
     enum run_state state; /* after it; RUN_PENDING: kit_resume */
     bool changed;         /* it has to be durable before its answer is sent */
+    bool not_admin;       /* HTTP: administrative paths have an address of their own */
 };
 
 /* `yaml` is a file's text, or NULL: no policies. Says what is wrong and gives false. With `workers` 0: 1. */
@@ -42,6 +43,9 @@ const char *kit_ask(struct kit *kit, const char *line);
 const char *kit_ask_words(struct kit *kit, const struct slice *words, size_t count);
 /* Any number of lines, as one batch; the answers one behind the other. */
 const char *kit_ask_lines(struct kit *kit, const char *const *lines, size_t count);
+/* The bytes of HTTP requests, run one after the other as the server's input does; the raw responses. After a
+ * login that took its time the same bytes are read again. Stops at what is no whole request. */
+const char *kit_ask_http(struct kit *kit, const char *bytes, size_t len);
 /* Background jobs and logins: does it, and appends the answer. Else nothing. */
 void kit_work(struct kit *kit);
 /* The answer to a request that waited, "" if it still does. */
