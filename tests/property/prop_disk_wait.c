@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 
+#include "os/futex.h"
 #include "property/socket_kit.h"
 #include "server/input.h"
 #include "service/pending.h"
@@ -363,8 +364,20 @@ static void say_often(struct client *client, const char *line, int times)
     weir_buffer_free(&bytes);
 }
 
+/* Each piece is observed once, as the time that it waited. */
+static void check_waits(int64_t pieces, int64_t since_ns)
+{
+    const struct histogram *waits = &fake.io_thread->worker->store_wait;
+    int64_t count = 0;
+    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)
+        count += waits->counts[i];
+    CHECK_EQ(count, pieces);
+    CHECK(waits->sum_ns > 0 && waits->sum_ns <= pieces * (weir_monotonic_ns() - since_ns));
+}
+
 TEST(later_requests_are_run_while_earlier_answers_wait)
 {
+    int64_t began_ns = weir_monotonic_ns();
     if (!parked_server(0))
         return;
     struct client client = client_new();
@@ -380,9 +393,11 @@ TEST(later_requests_are_run_while_earlier_answers_wait)
     hears_verdict(&client, allowed);
     client_hears(&client, "+PONG\r\n");
     hears_nothing(&client);
+    check_waits(1, began_ns);
     fake_sync(2);
     hears_verdict(&client, allowed);
     client_hears(&client, "+PONG\r\n");
+    check_waits(2, began_ns);
     client_free(&client);
     server_end();
 }

@@ -6,6 +6,7 @@
 
 #include "disk_sim.h"
 #include "service/health.h"
+#include "service/http/http.h"
 #include "service/metrics.h"
 #include "service/policies/apply.h"
 #include "service/process_stat.h"
@@ -57,6 +58,40 @@ static void metrics_end(void)
 {
     weir_buffer_free(&text);
     kit_end();
+}
+
+/* Another client of the same server, by HTTP; its answer, with a NUL behind it. */
+__attribute__((format(printf, 1, 2))) static const char *get(const char *format, ...)
+{
+    static char answer[8192];
+    static const struct http_limits limits = {.head = 8192, .body = 1024};
+    char bytes[512] = "GET ";
+    struct http_request request;
+    struct http_parse_result parsed;
+    struct kit client;
+    va_list args;
+    va_start(args, format);
+    size_t len = 4 + (size_t)vsnprintf(bytes + 4, 256, format, args);
+    va_end(args);
+    len += (size_t)snprintf(bytes + len, sizeof bytes - len, " HTTP/1.1\r\nHost: weir\r\n\r\n");
+    CHECK_EQ(weir_http_parse(&limits, bytes, len, &request, &parsed), HTTP_WHOLE);
+    kit_join(&client, &kit, 0);
+    (void)weir_http_run(kit.worker, &client.session, &request, false, &client.out);
+    (void)snprintf(answer, sizeof answer, "%.*s", (int)buffer_len(&client.out), buffer_bytes(&client.out));
+    kit_leave(&client);
+    return answer;
+}
+
+/* The text of a field of JSON; valid until the next one. */
+static const char *json_text(const char *json, const char *name)
+{
+    static char value[64];
+    char start[64];
+    (void)snprintf(start, sizeof start, "\"%s\":\"", name);
+    const char *at = strstr(json, start);
+    at = at ? at + strlen(start) : "";
+    (void)snprintf(value, sizeof value, "%.*s", (int)strcspn(at, "\""), at);
+    return value;
 }
 
 /* ---- the text ---- */
@@ -212,27 +247,44 @@ static void see_refusal(const char *policy, const char *label)
     client.labels[at].refused++;
 }
 
+struct seen {
+    bool allowed, shadow;
+    char limit[64];
+};
+
+static struct seen take_by(enum protocol protocol, const char *policy, const char *key, int n)
+{
+    struct seen seen = {0};
+    if (protocol == PROTOCOL_HTTP) {
+        const char *answer = get("/v1/take/%s/%s?n=%d", policy, key, n);
+        seen.allowed = strstr(answer, "\"allowed\":true") != NULL;
+        CHECK(seen.allowed || strstr(answer, "\"allowed\":false"));
+        seen.shadow = strcmp(json_text(answer, "reason"), "shadow") == 0;
+        (void)snprintf(seen.limit, sizeof seen.limit, "%s", json_text(answer, "limit"));
+    } else {
+        (void)say("WEIR.TAKE %s %s %d", policy, key, n);
+        seen.allowed = number_field("allowed") == 1;
+        seen.shadow = strcmp(text_field("reason"), "shadow") == 0;
+        (void)snprintf(seen.limit, sizeof seen.limit, "%s", text_field("limit"));
+    }
+    return seen;
+}
+
 static void take_some(struct rng *rng, int count)
 {
     static const char *const keys[] = {"a", "b", "big", "part-1", "part-2"};
     for (int i = 0; i < count; i++) {
         size_t policy = (size_t)rng_between(rng, 0, WATCHED - 1);
         enum protocol protocol = (enum protocol)rng_between(rng, 0, PROTOCOLS - 1);
-        kit.worker->protocol = protocol;
-        (void)say("WEIR.TAKE %s %s %d", watched[policy], keys[rng_between(rng, 0, 4)],
-                  (int)rng_between(rng, 1, 3));
-        bool shadow = strcmp(text_field("reason"), "shadow") == 0;
-        const struct resp_value *allowed = field("allowed");
-        if (!CHECK(allowed))
-            return;
-        enum decision_result result = shadow             ? RESULT_SHADOW_REFUSED
-                                      : allowed->integer ? RESULT_ALLOWED
-                                                         : RESULT_REFUSED;
+        const char *key = keys[rng_between(rng, 0, 4)];
+        struct seen seen = take_by(protocol, watched[policy], key, (int)rng_between(rng, 1, 3));
+        enum decision_result result = seen.shadow    ? RESULT_SHADOW_REFUSED
+                                      : seen.allowed ? RESULT_ALLOWED
+                                                     : RESULT_REFUSED;
         client.results[policy][protocol][result]++;
         if (result == RESULT_REFUSED)
-            see_refusal(watched[policy], text_field("limit"));
+            see_refusal(watched[policy], seen.limit);
     }
-    kit.worker->protocol = PROTOCOL_RESP;
 }
 
 static void check_counts(const char *gone)
@@ -282,7 +334,7 @@ TEST(counters_are_what_clients_were_answered_across_a_reload)
         return;
     take_some(&rng, 400);
     check_counts("");
-    CHECK(client.label_count >= 6); /* of own limits, a key's, a prefix's: each has refused */
+    CHECK(client.label_count >= 5); /* of own limits, a key's, a prefix's: each has refused */
     CHECK(apply_yaml(TRAFFIC("[11/h, 12/d name=day]")));
     take_some(&rng, 400);
     check_counts("10/h");
@@ -351,18 +403,17 @@ TEST(what_could_not_be_decided_is_unavailable)
     two->frozen[0] = (struct frozen_range){.to = UINT64_MAX}; /* as while it is being loaded */
     two->frozen_count = 1;
     CHECK(begins(say("WEIR.TAKE two k"), "-UNAVAILABLE "));
-    kit.worker->protocol = PROTOCOL_HTTP;
     CHECK(begins(say("WEIR.TAKE one k AND two k"), "-UNAVAILABLE "));
     CHECK(begins(say("WEIR.CHARGE two k 1"), "-UNAVAILABLE "));
-    kit.worker->protocol = PROTOCOL_RESP;
-    CHECK_EQ(decisions("two", "resp", "unavailable"), 1);
-    CHECK_EQ(decisions("two", "http", "unavailable"), 2);
-    CHECK_EQ(decisions("one", "http", "unavailable"), 1);
+    CHECK(begins(get("/v1/take/two/k"), "HTTP/1.1 503 "));
+    CHECK_EQ(decisions("two", "resp", "unavailable"), 3);
+    CHECK_EQ(decisions("two", "http", "unavailable"), 1);
+    CHECK_EQ(decisions("one", "resp", "unavailable"), 1);
     two->frozen_count = 0;
     (void)say("WEIR.TAKE two k x"); /* a mistake is none */
-    CHECK_EQ(decisions("two", "resp", "unavailable"), 1);
+    CHECK_EQ(decisions("two", "resp", "unavailable"), 3);
     CHECK_EQ(decisions("two", "resp", "allowed"), 0);
-    CHECK_EQ(scraped("weir_policy_errors_total{policy=\"two\"}"), 3);
+    CHECK_EQ(scraped("weir_policy_errors_total{policy=\"two\"}"), 4);
     CHECK_EQ(scraped("weir_policy_errors_total{policy=\"one\"}"), 1); /* the first that is named */
     metrics_end();
 }
@@ -373,12 +424,10 @@ TEST(limits_that_come_with_the_call_count_apart)
         return;
     for (int i = 0; i < 3; i++)
         (void)say("CL.THROTTLE k 0 1 60");
-    kit.worker->protocol = PROTOCOL_HTTP;
     (void)say("THROTTLE other 5 1 60");
-    kit.worker->protocol = PROTOCOL_RESP;
-    CHECK_EQ(scraped("weir_client_limit_decisions_total{protocol=\"resp\",result=\"allowed\"}"), 1);
+    CHECK_EQ(scraped("weir_client_limit_decisions_total{protocol=\"resp\",result=\"allowed\"}"), 2);
     CHECK_EQ(scraped("weir_client_limit_decisions_total{protocol=\"resp\",result=\"refused\"}"), 2);
-    CHECK_EQ(scraped("weir_client_limit_decisions_total{protocol=\"http\",result=\"allowed\"}"), 1);
+    CHECK_EQ(scraped("weir_client_limit_decisions_total{protocol=\"http\",result=\"allowed\"}"), 0);
     CHECK_EQ(scraped("weir_client_keys"), 2);
     (void)say("INFO weir");
     CHECK(strstr(text_of(got), "\r\nallowed:2\r\nrefused:2\r\n"));
@@ -495,9 +544,8 @@ TEST(every_decision_is_timed)
         return;
     (void)kit_ask_lines(&kit, lines, 4);
     (void)kit_ask_lines(&kit, lines + 5, 3);
-    kit.worker->protocol = PROTOCOL_HTTP;
-    (void)kit_ask_lines(&kit, lines, 2);
-    kit.worker->protocol = PROTOCOL_RESP;
+    (void)get("/v1/take/api/k");
+    (void)get("/v1/peek/api/k");
     CHECK_EQ(scraped("weir_decision_duration_seconds_count{protocol=\"resp\"}"), 5);
     CHECK_EQ(scraped("weir_decision_duration_seconds_count{protocol=\"http\"}"), 2);
     metrics_end();
