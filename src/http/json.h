@@ -44,13 +44,15 @@ bool weir_json_enter(struct json_reader *reader, char bracket);
 bool weir_json_member(struct json_reader *reader, struct slice *name);
 bool weir_json_element(struct json_reader *reader);
 
-bool weir_json_string(struct json_reader *reader, struct slice *text);
-bool weir_json_integer(struct json_reader *reader, int64_t *number);
-bool weir_json_literal(struct json_reader *reader, bool *value); /* true or false */
+bool weir_json_string(struct json_reader *reader,
+                      struct slice *text);                           /* may have any character, U+0000 too */
+bool weir_json_integer(struct json_reader *reader, int64_t *number); /* not 1.0 or 1e3; -0 is 0 */
+bool weir_json_literal(struct json_reader *reader, bool *value);     /* true or false */
 bool weir_json_skip(struct json_reader *reader); /* a value of any type, checked all the same */
 /* Nothing but white space follows, and nothing was wrong. */
 bool weir_json_end(struct json_reader *reader);
-/* The caller's own complaint, unless there is one: "... at byte 17" is put behind it. Returns false. */
+/* The caller's own complaint, unless there is one: "... at byte 17" is put behind it, and the first byte
+ * is 1. Returns false. */
 __attribute__((format(printf, 2, 3))) bool weir_json_fail(struct json_reader *reader, const char *format,
                                                           ...);
 
@@ -60,10 +62,12 @@ __attribute__((format(printf, 2, 3))) bool weir_json_fail(struct json_reader *re
 void weir_json_put_string(struct buffer *out, const char *bytes, size_t len);
 bool weir_json_is_utf8(const char *bytes, size_t len);
 
-/* ---- base64 (RFC 4648), padded ---- */
+/* ---- base64 (RFC 4648) ---- */
 
-/* Returns the length in `bytes`, which has room for text.len bytes; SIZE_MAX: it is none. */
+/* Either alphabet (+ / or - _), with or without padding; bits behind the last byte must be 0. Returns the
+ * length in `bytes`, which has room for text.len bytes; SIZE_MAX: it is none. */
 size_t weir_base64_decode(struct slice text, char *bytes);
+/* With + / and padding. */
 void weir_base64_put(struct buffer *out, const char *bytes, size_t len);
 
 #endif

@@ -5,8 +5,9 @@
  *
  * Guarantee: if a request is accepted, every other reader that follows RFC 9112 sees the same end of it. What
  * two readers could understand differently is refused (request smuggling): two lengths, a length that is no
- * number, a transfer coding other than one `chunked`, folded lines, a bare CR or LF, white space around a
- * name, two Host fields, an absolute target that names another host than Host.
+ * number, a transfer coding other than one `chunked`, chunk extensions, trailers about framing, folded lines,
+ * a bare CR or LF, white space around a name, two Host fields, an absolute target that names another host
+ * than Host. script/http-differential holds it against Node's parser.
  */
 #ifndef WEIR_HTTP_REQUEST_H
 #define WEIR_HTTP_REQUEST_H

@@ -102,6 +102,8 @@ TEST(an_integer_is_whole_and_exact)
     check_no_integer("-9007199254740992", why);
     (void)snprintf(why, sizeof why, "%s41", beyond);
     check_no_integer("1844674407370955162118446744073709551621", why);
+    (void)snprintf(why, sizeof why, "%s21", beyond);
+    check_no_integer("18446744073709551621", why); /* 5, were it cut */
     check_no_integer("1.0", "expected a whole number, without fraction and exponent at byte 4");
     check_no_integer("1e3", "expected a whole number, without fraction and exponent at byte 4");
     check_no_integer("1E+3", "expected a whole number, without fraction and exponent at byte 5");
@@ -136,6 +138,7 @@ TEST(every_kind_of_value_is_json)
                                         "[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         check_json(texts[i]);
+    check_json("[[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],{},{}]"); /* many, not deep */
 }
 
 TEST(what_is_no_json_is_refused_where_it_goes_wrong)

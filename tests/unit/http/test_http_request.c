@@ -264,6 +264,8 @@ TEST(a_value_has_no_control_character_but_tab)
     check_bad("GET / HTTP/1.1\r\n" HOST "X: a\nb: c\r\n\r\n", 400, "control");
     check_bad("GET / HTTP/1.1\r\n" HOST "X: a\rb: c\r\n\r\n", 400, "control");
     check_bad("GET / HTTP/1.1\r\n" HOST "X: a\r\r\n\r\n", 400, "control");
+    check_bad("GET / HTTP/1.1\r\n" HOST "X: a\n\nY: b\r\n\r\n", 400, "control");
+    check_bad("GET / HTTP/1.1\r\n" HOST "X: a\x01\n\r\n", 400, "control");
     check_bad("GET / HTTP/1.1\r\n" HOST "\n", 400, "name");
     check_bad("GET / HTTP/1.1\r\n" HOST "\rX", 400, "CR");
 }
@@ -413,6 +415,7 @@ TEST(connection_says_whether_it_goes_on)
     check_whole(POST "Connection:\r\n\r\n", "POST / @a 0= +0");
     check_whole(POST "Connection: upgrade\r\nUpgrade: h2c\r\n\r\n", "POST / @a 0= +0");
     check_whole("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "GET / 1.0 0= +0");
+    check_whole("GET / HTTP/1.0\r\n\r\n", "GET / 1.0 close 0= +0");
     check_bad(POST "Connection: a b\r\n\r\n", 400, "Connection");
     check_bad(POST "Connection: close;\r\n\r\n", 400, "Connection");
     check_bad(POST "Connection: \"close\"\r\n\r\n", 400, "Connection");

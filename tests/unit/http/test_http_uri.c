@@ -20,6 +20,9 @@ TEST(percent_is_decoded_once)
     static const char *const wrong[] = {"%", "%4", "a%", "%g1", "%1g", "%%41", "%-1", "% 1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         check_decode(wrong[i], false, NULL, SIZE_MAX);
+    char bytes[8];
+    CHECK(weir_uri_decode((struct slice){"%41", 2}, false, bytes) ==
+          SIZE_MAX); /* what is behind it is not its */
 }
 
 /* Each as name, '=' and value, with ';' behind it. */
