@@ -108,6 +108,8 @@ static const struct config_key file_keys[] = {
     {"threads", "a number from 1 to 64", KEY_COUNT, AT(threads), BETWEEN(1, 64),
      .unset = "# one for each processor"},
     {"clients", "clients: {max: 10000}", KEY_MAP, .inside = &clients_map},
+    {"drain", "a time from 1ms to 10m, such as 5s", KEY_MS, AT(drain_ms), BETWEEN(1, 600000),
+     .usual = CONFIG_DRAIN_MS},
     {"client_limits", "client_limits: {keys: 100k}", KEY_MAP, .inside = &client_limits_map},
     {"log", "log: {format: logfmt}", KEY_MAP, .inside = &log_map},
     HTTP_KEY("http", HTTP_SECTION),

@@ -145,9 +145,10 @@ struct config {
     int64_t max_clients; /* 0: 10000 */
     int64_t per_address; /* of them from one address; 0: any number */
     int64_t per_user;    /* of them as one user who is no admin; 0: half if there are several such users */
-    int64_t idle_ms;     /* clients that say nothing for so long are closed; 0: never */
-    char *log_format;    /* "logfmt" or "json" */
-    char *log_level;     /* "debug", "info", "warn" or "error" */
+    int64_t drain_ms; /* before it stops it says for so long that it will, if somebody asks /readyz; 0: 5 s */
+    int64_t idle_ms;  /* clients that say nothing for so long are closed; 0: never */
+    char *log_format; /* "logfmt" or "json" */
+    char *log_level;  /* "debug", "info", "warn" or "error" */
     struct config_user *users;
     size_t user_count;
     struct http_rules *http; /* a reference */
@@ -169,6 +170,7 @@ struct config {
 #define CONFIG_HTTP     "127.0.0.1:9050"
 #define CONFIG_MEMORY   (INT64_C(256) << 20)
 #define CONFIG_CLIENTS  10000
+#define CONFIG_DRAIN_MS 5000
 #define CONFIG_DATA_MAX 400                /* bytes of the directory's path */
 #define CONFIG_KEYS_MAX (INT64_C(1) << 40) /* room for so many keys */
 
@@ -221,7 +223,7 @@ bool weir_config_print(const struct config *config, struct buffer *out);
 
 /* Of the keys that take effect after a restart: a digest of what the configuration says, and the name. NULL:
  * out of memory. */
-#define CONFIG_START_KEYS 9
+#define CONFIG_START_KEYS 10
 const char *weir_config_start_key(const struct config *config, size_t number, struct digest *digest);
 
 void weir_text_list_free(struct text_list *list);

@@ -5,12 +5,20 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define LOADING_CLIENTS 32 /* connections that were answered and are not closed yet */
 
+#define ASK_MS 100 /* that a client of HTTP has for its request */
+
 static const char loads[] = "-LOADING weir is reading its data directory; try again soon\r\n";
+static const char http_loads[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                                 "Content-Length: 38\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+                                 "{\"ready\":false,\"reasons\":[\"loading\"]}\n";
+static const char http_lives[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n"
+                                 "Connection: close\r\n\r\n{\"live\":true}\n";
 
 /* A socket that is closed before its input is read resets the connection, and the client may lose the answer:
  * so each stays open until there are LOADING_CLIENTS later ones, and what it has sent is read before. */
@@ -27,12 +35,31 @@ static void close_loading_client(int fd)
     close(fd);
 }
 
+/* Who reads a large directory is alive, and must not be killed for it. */
+static bool asks_for_life(int fd)
+{
+    struct pollfd file = {.fd = fd, .events = POLLIN};
+    char request[16];
+    if (poll(&file, 1, ASK_MS) <= 0 || recv(fd, request, sizeof request, MSG_DONTWAIT | MSG_PEEK) < 12)
+        return false;
+    return memcmp(request, "GET /livez ", 11) == 0 || memcmp(request, "GET /healthz", 12) == 0;
+}
+
+static void answer_http_loading(int fd)
+{
+    const char *answer = asks_for_life(fd) ? http_lives : http_loads;
+    (void)!send(fd, answer, strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void add_loading_client(struct loading_clients *clients, const struct listen_socket *listener, int fd)
 {
     int *place = &clients->files[clients->count % LOADING_CLIENTS];
     if (clients->count++ >= LOADING_CLIENTS)
         close_loading_client(*place);
-    weir_acceptor_turn_away(listener, fd, loads);
+    if (listener_is_http(listener) && !listener_is_tls(listener))
+        answer_http_loading(fd);
+    else
+        weir_acceptor_turn_away(listener, fd, loads);
     (void)shutdown(fd, SHUT_WR);
     *place = fd;
 }

@@ -42,7 +42,7 @@ struct server {
     struct loop *jobs, *logins;
     pthread_t job_thread, login_thread;
     bool jobs_running, login_runs;
-    struct timer *drain_timer, *dog_timer;
+    struct timer *announce_timer, *drain_timer, *dog_timer;
     struct loop_callback reload;
     struct transport_tls tls;
     struct tls_context *next_tls;    /* the job thread's: of a reload that is on its way */
@@ -54,9 +54,9 @@ struct server {
     int io_threads_told;
     _Atomic int undrained;
     atomic_bool reloading;
-    bool stopping;
-    bool needs_tls;           /* it has a listener with TLS */
-    int64_t patient_until_ns; /* weir_now: so long it waits for a disk that takes nothing */
+    bool stopping, announcing; /* announcing: it still serves all that comes */
+    bool needs_tls;            /* it has a listener with TLS */
+    int64_t patient_until_ns;  /* weir_now: so long it waits for a disk that takes nothing */
 };
 
 /* ---- what the service asks of it -------------------------------------------------------------- */
@@ -240,23 +240,52 @@ static void on_io_thread_drained(void *arg)
         end_io_threads(server);
 }
 
-static void on_stop(void *arg, int number)
+/* Answers what has come, takes no new clients, and ends when all have gone. */
+static void begin_drain(void *arg)
 {
     struct server *server = arg;
     int64_t drain_ms = server->options.drain_ms > 0 ? server->options.drain_ms : DRAIN_MS;
+    if (!server->stopping || server->patient_until_ns > 0)
+        return; /* it has begun before its time came */
+    server->announcing = false;
+    server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));
+    weir_acceptor_close(&server->acceptor);
+    weir_timer_set(server->drain_timer, drain_ms, 0);
+    post_to_all(server, IO_TASK_DRAIN);
+}
+
+/* A load balancer that asks /readyz must see that this server stops before it does: meanwhile all is served,
+ * and every response says Connection: close. Nobody waits where nobody ever asked. */
+static int64_t announce_ms(const struct server *server, int number)
+{
+    int64_t ms = server->options.config->drain_ms;
+    bool watched = atomic_load_explicit(&server->service->ready_asked, memory_order_relaxed);
+    return number == SIGINT || !watched ? 0 : ms > 0 ? ms : CONFIG_DRAIN_MS;
+}
+
+static void on_stop(void *arg, int number)
+{
+    struct server *server = arg;
+    if (server->stopping && server->announcing) {
+        begin_drain(server);
+        return;
+    }
     if (server->stopping) { /* somebody is in a hurry */
         server->patient_until_ns = 0;
         end_io_threads(server);
         return;
     }
+    int64_t wait_ms = announce_ms(server, number);
     server->stopping = true;
     atomic_store_explicit(&server->service->draining, true, memory_order_relaxed);
     weir_notify_send("STOPPING=1");
-    weir_log(LOG_INFO_LEVEL, "stopping", LOG_TEXT("signal", number == SIGINT ? "SIGINT" : "SIGTERM"));
-    server->patient_until_ns = sat_add(weir_now(), sat_mul(drain_ms, WEIR_MS));
-    weir_acceptor_close(&server->acceptor);
-    weir_timer_set(server->drain_timer, drain_ms, 0);
-    post_to_all(server, IO_TASK_DRAIN);
+    weir_log(LOG_INFO_LEVEL, "stopping", LOG_TEXT("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
+             LOG_NUMBER("drain_ms", wait_ms));
+    server->announcing = wait_ms > 0;
+    if (server->announcing)
+        weir_timer_set(server->announce_timer, wait_ms, 0);
+    else
+        begin_drain(server);
 }
 
 static void on_reload(void *arg, int number)
@@ -355,9 +384,11 @@ static bool make_io_threads(struct server *server, struct weir_error *err)
     }
     set_io_threads_told(server, wanted);
     atomic_store(&server->undrained, wanted);
+    server->announce_timer = weir_timer_new(server->io_threads[0].loop, begin_drain, server);
     server->drain_timer = weir_timer_new(server->io_threads[0].loop, end_io_threads, server);
     server->dog_timer = weir_timer_new(server->io_threads[0].loop, feed_watchdog, NULL);
-    return (server->drain_timer && server->dog_timer) || weir_error_complain_as(err, ENOMEM, "out of memory");
+    return (server->announce_timer && server->drain_timer && server->dog_timer) ||
+           weir_error_complain_as(err, ENOMEM, "out of memory");
 }
 
 static bool log_listeners(struct server *server, struct weir_error *err)

@@ -146,6 +146,7 @@ struct service {
     _Atomic int64_t displaced;              /* that had not logged in and went for another one */
     _Atomic int64_t reloads, reload_failures;
     _Atomic bool draining;          /* set by the server when it begins to stop */
+    _Atomic bool ready_asked;       /* a probe has asked whether it is ready: so somebody looks */
     _Atomic int64_t tls_expires_ms; /* wall clock: the first certificate's end; 0: there is none */
     _Atomic int64_t ops_per_second;
     struct {                 /* the job thread's own */

@@ -511,6 +511,46 @@ class Probes(HttpTest):
         self.assertEqual(client.ask_http("PUT", "/v1/policies/new", {"limits": "7/s"}).status, 200)
 
 
+class Drain(HttpTest):
+    CONFIG = "policies: [{name: api, limits: 5/m}]\ndrain: 10m"
+
+    def test_probes_see_the_end_before_it_comes_and_all_is_served_meanwhile(self):
+        client = self.http(config=self.CONFIG)
+        self.assertEqual(client.get("/readyz").json, {"ready": True, "reasons": []})
+        self.weir.signal(signal.SIGTERM)
+        self.weir.wait_line("event=stopping .*drain_ms=600000")
+        got = client.get("/v1/take/api/k")
+        self.assertEqual((got.status, got["connection"]), (200, "close"))
+        got = self.client().get("/readyz")
+        self.assertEqual((got.status, got.json), (503, {"ready": False, "reasons": ["draining"]}))
+        self.assertEqual(self.client().get("/livez").status, 200)
+        self.weir.signal(signal.SIGTERM)  # the operator does not wait
+        self.assertEqual(self.weir.wait(), 0)
+
+    def test_without_probes_and_by_ctrl_c_it_ends_at_once(self):
+        client = self.http(config=self.CONFIG)
+        client.get("/v1/take/api/k")
+        self.weir.signal(signal.SIGTERM)
+        self.assertEqual(self.weir.wait(), 0)
+        client = self.http(config=self.CONFIG)
+        client.get("/readyz")
+        self.weir.signal(signal.SIGINT)
+        self.assertEqual(self.weir.wait(), 0)
+
+    def test_what_was_read_is_answered(self):
+        client = self.http(config="policies: [{name: api, limits: 1000000/s}]")
+        client.raw(b"GET /v1/take/api/k HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+        client.arrived()
+        self.weir.signal(signal.SIGTERM)
+        first = client.response()
+        self.assertEqual(first.status, 200)
+        answered = 1
+        while first["connection"] != "close" and answered < 1000:
+            first = client.response()
+            answered += 1
+        self.assertEqual(self.weir.wait(), 0)
+
+
 class Throttlecrab(HttpTest):
     def test_its_clients_get_the_answers_they_know(self):
         client = self.http()

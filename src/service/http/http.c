@@ -406,6 +406,7 @@ static void answer_ready(struct http_run *run)
 {
     size_t body_at = buffer_len(run->out);
     struct buffer reasons = {.most = 1024};
+    atomic_store_explicit(&run->worker->service->ready_asked, true, memory_order_relaxed);
     bool ready = weir_health_ready(run->worker->service, &reasons);
     weir_buffer_print(run->out, "{\"ready\":%s,\"reasons\":", ready ? "true" : "false");
     buffer_put(run->out, buffer_bytes(&reasons), buffer_len(&reasons));
