@@ -69,6 +69,7 @@ struct policy_settings {
     int64_t ttl_ms, ttl_max_ms; /* of reservations: if a request says none; the longest one */
     int64_t overrun;            /* enum overrun_rule: what happens if more is committed than was reserved */
     int64_t ids_ns;             /* how long a request id is remembered */
+    int64_t headers;            /* enum rate_headers + 1, of answers over HTTP; 0: as http: says */
     int64_t recover; /* enum table_recover: what counts after a stop that may have lost something */
 };
 

@@ -360,6 +360,7 @@ static const struct config_key reserve_keys[] = {
 };
 static const struct config_map reserve_map = {KEY_ARRAY(reserve_keys)};
 
+static const char *const headers_words[] = {"auto", "ietf", "ietf-06", "x", "x-epoch", "none", NULL};
 static const struct config_key policy_keys[] = {
     {"name", "a name such as api", KEY_NAME, AT(name)},
     {"limits", LIMITS_WRITE, KEY_OWN, AT(limits), .read = read_limits, .print = print_limits},
@@ -374,6 +375,8 @@ static const struct config_key policy_keys[] = {
      .usual = DEFAULT_IDS_NS, .shown = "id_window_ms", .dumped = "ids_ns"},
     {"recover", "exact, floor or optimistic", KEY_WORD, AT(settings.recover), BETWEEN(0, RECOVER_MAX),
      .words = recover_words, .shown = "recover", .dumped = "recover"},
+    {"headers", "auto, ietf, ietf-06, x, x-epoch or none", KEY_WORD, AT(settings.headers), BETWEEN(0, 5),
+     .words = headers_words, .shown = "headers", .dumped = "headers"},
     {"fleet", "fleet: {coordinator: \"zookeeper://zk1,zk2,zk3/weir\", nodes: 500}", KEY_OWN,
      .read = weir_reading_fleet, .print = weir_fleet_print},
     {"overrides", "a list: - {key: org:acme, limits: 1000/s}", KEY_OWN, .read = read_policy_overrides,

@@ -116,7 +116,7 @@ static void check_access(const struct snapshot *snapshot, const struct http_requ
     struct http_credentials credentials;
     struct access_refusal refusal;
     struct buffer out = {0};
-    weir_http_credentials_read(request, &credentials);
+    weir_http_credentials_read(request, "Authorization", &credentials);
     MUST((credentials.kind == CREDENTIALS_BAD) == (credentials.why != NULL));
     if (!weir_access_check(snapshot, request, credentials.kind != CREDENTIALS_NONE, false, &refusal))
         MUST((refusal.status == 403 || refusal.status == 415) &&

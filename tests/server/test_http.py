@@ -3,7 +3,7 @@
 """HTTP/1.1 and the JSON API: the same decisions as over the Redis protocol, and nothing that is read two ways."""
 
 import base64
-import json
+import hashlib
 import signal
 import socket
 import unittest
@@ -16,11 +16,6 @@ policies:
   - {name: api, limits: 5/m}
   - {name: two, limits: "10/s burst=20, 100/h"}
   - {name: wide, limits: 1000/s}
-"""
-USERS = """
-policies: [{name: api, limits: 5/m}, {name: other, limits: 5/m}]
-users:
-  - {name: default, password_file: none}
 """
 
 
@@ -80,6 +75,13 @@ class Decide(HttpTest):
         got = client.get("/v1/take/api/k?headers=none")
         self.assertFalse([name for name, _ in got.fields if "ratelimit" in name])
         self.assertEqual(client.get("/v1/take/api/k?headers=y").status, 400)
+
+    def test_a_policy_has_a_dialect_of_its_own(self):
+        client = self.http(config="http: {headers: none}\npolicies: [{name: api, limits: 5/m, headers: x},"
+                                  " {name: two, limits: 5/m}]")
+        self.assertEqual(client.get("/v1/take/api/k")["x-ratelimit-remaining"], "4")
+        self.assertIsNone(client.get("/v1/take/two/k")["ratelimit"])
+        self.assertEqual(client.get("/v1/take/api/k?headers=ietf")["ratelimit"], '"api";r=3;t=36')
 
     def test_several_pairs_are_all_or_none(self):
         client = self.http(config=POLICIES)
@@ -357,6 +359,80 @@ class Logins(HttpTest):
         self.assertEqual(client.get("/v1/take/api/shop:1", Authorization=shop).status, 401)
 
 
+    def test_a_bearer_token_names_its_user(self):
+        digest = hashlib.sha256(b"token-of-shop").hexdigest()
+        client = self.http(config=self.users(f"  - {{name: mobile, token_sha256: {digest}, may: [take]}}\n"))
+        self.assertEqual(client.get("/v1/take/api/k", Authorization="Bearer token-of-shop").status, 200)
+        self.assertEqual(client.get("/v1/info", Authorization="Bearer token-of-shop").status, 403)
+        self.assertEqual(client.get("/v1/take/api/k", Authorization="Bearer token-of-shoq").status, 401)
+
+
+class Browsers(HttpTest):
+    def test_no_page_of_another_site_can_ask_where_no_login_is_needed(self):
+        client = self.http()
+        for fields in ({"Origin": "https://evil.example"}, {"Sec_Fetch_Site": "cross-site"}):
+            self.assertEqual(client.get("/v1/take/api/k", **fields).status, 403)
+        self.assertEqual(client.post("/v1/take", {"policy": "api", "key": "k"}, Content_Type="text/plain").status, 415)
+        client.raw(b"GET /v1/take/api/k HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+        got = client.response()
+        self.assertEqual(got.status, 403)
+        self.assertIn("http: {hosts: [...]}", got.json["detail"])
+        self.assertEqual(client.get("/v1/peek/api/k").json["remaining"], 5)
+        self.assertEqual(client.get("/metrics", Origin="https://evil.example").status, 200)
+        self.assertIsNone(client.get("/v1/peek/api/k")["access-control-allow-origin"])
+
+    def test_origins_that_are_let_in(self):
+        client = self.http(config="http: {cors: ['https://app.example'], hosts: [weir.internal]}\n"
+                                  "policies: [{name: api, limits: 5/m}]")
+        got = client.ask_http("OPTIONS", "/v1/take", Origin="https://app.example",
+                              Access_Control_Request_Method="POST")
+        self.assertEqual((got.status, got["access-control-allow-origin"]), (204, "https://app.example"))
+        got = client.post("/v1/take", {"policy": "api", "key": "k"}, Origin="https://app.example")
+        self.assertEqual((got.status, got["access-control-allow-origin"]), (200, "https://app.example"))
+        self.assertEqual(client.get("/v1/take/api/k", Origin="https://evil.example").status, 403)
+
+
+class ForwardAuth(HttpTest):
+    CONFIG = """
+policies: [{name: api, limits: 2/m}, {name: all, limits: 100/m}]
+routes:
+  - {match: {path: /free/**}, policy: all, key: [address]}
+  - {match: {path: /api/**}, policy: [api, all], key: ['header:x-api-key', address]}
+routes_default: allow
+"""
+
+    def ask(self, client, uri, **fields):
+        return client.get("/auth", X_Original_URI=uri, X_Original_Method="GET", **fields)
+
+    def test_a_route_decides_and_the_rest_passes(self):
+        client = self.http(config=self.CONFIG)
+        for status in (200, 200, 429):
+            got = self.ask(client, "/api/x?status=200", X_Api_Key="k1")
+            self.assertEqual(got.status, status)
+        self.assertEqual(got["retry-after"], "30")
+        self.assertEqual(got.json["limit"], "api/2/m")
+        self.assertEqual(self.ask(client, "/api/x", X_Api_Key="k2").status, 200)
+        self.assertEqual(self.ask(client, "/elsewhere").status, 200)
+        self.assertEqual(client.get("/v1/peek/all/header:k1").status, 200)
+
+    def test_the_visitors_query_changes_nothing(self):
+        client = self.http(config=self.CONFIG)
+        for _ in range(2):
+            self.ask(client, "/api/x", X_Api_Key="k1")
+        got = client.get("/auth?status=200&headers=none", X_Original_URI="/api/x", X_Original_Method="GET",
+                         X_Api_Key="k1")
+        self.assertEqual((got.status, got["ratelimit"] is None), (429, False))
+        self.assertEqual(client.get("/auth/api/x?status=200", X_Api_Key="k1").status, 429)
+
+    def test_credentials_of_the_visitor_are_not_those_of_the_proxy(self):
+        users = ("users: [{name: default, password: root-secret, may: [admin, take, look, adjust]},"
+                 " {name: proxy, password: proxy-secret, may: [take]}]\n")
+        client = self.http(config=self.CONFIG + users)
+        self.assertEqual(self.ask(client, "/api/x", Authorization=basic("default", "root-secret")).status, 500)
+        got = self.ask(client, "/api/x", Authorization="Bearer visitor", Weir_Authorization=basic("proxy", "proxy-secret"))
+        self.assertEqual((got.status, got["www-authenticate"]), (200, None))
+
+
 class Framing(HttpTest):
     def test_a_pipeline_is_answered_in_its_order(self):
         client = self.http(config=POLICIES)
@@ -366,7 +442,7 @@ class Framing(HttpTest):
     def test_bytes_one_by_one(self):
         client = self.http()
         body = b'{"policy":"api","key":"k"}'
-        for byte in b"POST /v1/take HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        for byte in b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
                 len(body), body):
             client.raw(bytes([byte]))
         self.assertEqual(client.response().json["remaining"], 4)

@@ -90,6 +90,13 @@ static bool is_login_undecided(struct call *call, struct login_attempt attempt)
     return call->failed;
 }
 
+/* A token names its user by itself. */
+static const struct user *find_token(const struct users *users, struct slice token, uint64_t *generation)
+{
+    struct digest digest = weir_sha256(token.bytes, token.len);
+    return weir_users_by_token(users, &digest, generation);
+}
+
 static bool log_in(struct call *call, struct slice name, struct slice password)
 {
     const struct users *users = call->worker->snapshot->users;
@@ -108,8 +115,9 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
     case ATTEMPT_OPEN:
         break;
     }
-    const struct user *user = weir_users_login(users, name, password, &generation);
-    if (!user && users->any_crypt)
+    const struct user *user = name.len == 0 ? find_token(users, password, &generation)
+                                            : weir_users_login(users, name, password, &generation);
+    if (!user && name.len > 0 && users->any_crypt)
         user = check_slowly(call, source, attempt, name, password, &generation);
     if (user)
         return enter_as_user(call, user, generation);

@@ -45,15 +45,16 @@ static const char *read_bearer(struct slice text, struct http_credentials *crede
     return NULL;
 }
 
-void weir_http_credentials_read(const struct http_request *request, struct http_credentials *credentials)
+void weir_http_credentials_read(const struct http_request *request, const char *field,
+                                struct http_credentials *credentials)
 {
-    const struct slice *value = weir_http_header(request, "Authorization");
+    const struct slice *value = weir_http_header(request, field);
     credentials->kind = CREDENTIALS_NONE;
     credentials->why = NULL;
     if (!value)
         return;
     struct slice basic = behind_scheme(*value, "Basic "), bearer = behind_scheme(*value, "Bearer ");
-    if (weir_http_header_count(request, "Authorization") > 1)
+    if (weir_http_header_count(request, field) > 1)
         credentials->why = "Authorization stands twice";
     else if (basic.bytes)
         credentials->why = read_basic(basic, credentials);

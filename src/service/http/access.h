@@ -31,8 +31,9 @@ struct http_credentials {
     char bytes[(CONFIG_NAME_MAX + 1 + CONFIG_PASSWORD_MAX) * 4 / 3 + 4];
 };
 
-/* Reads Authorization. */
-void weir_http_credentials_read(const struct http_request *request, struct http_credentials *credentials);
+/* Reads the field of that name: Authorization, or FORWARD_CREDENTIALS. */
+void weir_http_credentials_read(const struct http_request *request, const char *field,
+                                struct http_credentials *credentials);
 void weir_http_credentials_wipe(struct http_credentials *credentials);
 
 /* ---- browsers ---- */

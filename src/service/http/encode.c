@@ -232,13 +232,25 @@ static void ietf_fields(struct response_fields *fields, const struct call *call,
     fields->len = (size_t)(at - fields->text);
 }
 
+/* As the request says, else as the policy does, else as weir.yaml says for all. */
+static enum rate_headers rate_headers_of(const struct call *call, const struct answer *answer)
+{
+    struct slice name =
+        answer->policy ? (struct slice){answer->policy, strlen(answer->policy)} : call->args[1];
+    const struct policy *policy = call->http->headers_asked || !call->worker->snapshot->any_headers
+                                      ? NULL
+                                      : weir_snapshot_policy(call->worker->snapshot, name);
+    int64_t own = policy ? policy->settings.headers : 0;
+    return own > 0 ? (enum rate_headers)(own - 1) : call->http->headers;
+}
+
 static void rate_fields(struct response_fields *fields, const struct call *call, const struct answer *answer,
                         int64_t retry_s)
 {
     static const char *const prefixes[] = {[RATE_HEADERS_IETF_06] = "RateLimit",
                                            [RATE_HEADERS_X] = "X-RateLimit",
                                            [RATE_HEADERS_X_EPOCH] = "X-RateLimit"};
-    enum rate_headers kind = call->http->headers;
+    enum rate_headers kind = rate_headers_of(call, answer);
     if (kind == RATE_HEADERS_NONE || answer->decided.count == INT64_MAX || answer->remaining == INT64_MAX)
         return;
     if (kind == RATE_HEADERS_IETF) {
@@ -295,16 +307,16 @@ void weir_http_encode_answer(struct call *call, const struct request *request, c
     }
     bool refused = !answer->allowed && request->verb != ENGINE_PEEK;
     int status = refused ? http->refusal_status : 200;
-    bool problem = status >= 400 && !http->text && http->kind == EXCHANGE_RESPONSE;
+    bool problem = status >= 400 && !http->text;
     struct response_fields fields;
     fields.len = 0;
     int64_t retry_s = answer->allowed ? 0 : retry_seconds(call, answer);
     if (!answer->allowed && answer->retry_after_ns != WEIR_FOREVER)
         weir_response_field(&fields, "Retry-After: %" PRId64 "\r\n", retry_s);
     rate_fields(&fields, call, answer, retry_s);
-    if (http->kind == EXCHANGE_AUTH || http->text) {
+    if (http->text) {
         encode_sentence(call, answer);
-    } else {
+    } else if (http->kind != EXCHANGE_AUTH || problem) { /* nobody reads why a visitor may pass */
         if (problem)
             begin_problem(call, answer, status);
         else
@@ -312,8 +324,8 @@ void weir_http_encode_answer(struct call *call, const struct request *request, c
         encode_json(call, request, answer, limits);
     }
     weir_response_finish(call->worker, http, out, body_at, status,
-                         problem                                     ? TYPE_PROBLEM
-                         : http->text || http->kind == EXCHANGE_AUTH ? TYPE_TEXT
-                                                                     : TYPE_JSON,
+                         problem      ? TYPE_PROBLEM
+                         : http->text ? TYPE_TEXT
+                                      : TYPE_JSON,
                          &fields);
 }

@@ -14,6 +14,8 @@
 
 struct endpoint;
 
+#define EXCHANGE_CORS_MAX 384
+
 /* What the reply of the command becomes. */
 enum exchange_kind {
     EXCHANGE_RESPONSE, /* a response of its own */
@@ -29,14 +31,16 @@ struct http_exchange {
     const struct endpoint *endpoint; /* static; NULL: none */
     enum exchange_kind kind;
     enum rate_headers headers;
+    bool headers_asked; /* by the request: whatever the policy has */
     int16_t refusal_status;
     uint8_t jitter;      /* percent that Retry-After may be longer */
     uint8_t unavailable; /* enum unavailable_rule: what EXCHANGE_AUTH answers if nothing was decided */
     bool text;           /* in words, for people */
     bool no_body;        /* HEAD */
     bool is_1_0;
-    bool closes;         /* the connection, after it */
-    uint64_t credential; /* EXCHANGE_LOGIN: what it was tried with */
+    bool closes;                  /* the connection, after it */
+    uint64_t credential;          /* EXCHANGE_LOGIN: what it was tried with */
+    char cors[EXCHANGE_CORS_MAX]; /* fields of the head for a page of another site, or "" */
 };
 
 #endif

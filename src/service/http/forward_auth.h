@@ -13,10 +13,12 @@
 #include "http/request.h"
 #include "service/policies/snapshot.h"
 
-#define FORWARD_KEY_MAX    256
-#define FORWARD_VALUE_MAX  128 /* bytes of a header, cookie or parameter; longer ones are hashed */
-#define FORWARD_REASON_MAX 160
-#define FORWARD_HOPS_MAX   32 /* entries of X-Forwarded-For that are looked at, from the right */
+/* Who the proxy is. At /auth, Authorization is what the visitor sent to the application. */
+#define FORWARD_CREDENTIALS "Weir-Authorization"
+#define FORWARD_KEY_MAX     256
+#define FORWARD_VALUE_MAX   128 /* bytes of a header, cookie or parameter; longer ones are hashed */
+#define FORWARD_REASON_MAX  160
+#define FORWARD_HOPS_MAX    32 /* entries of X-Forwarded-For that are looked at, from the right */
 
 enum forward_outcome {
     FORWARD_ALLOW,  /* no route matches, or the key is missing, and the file says allow */

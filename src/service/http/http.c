@@ -11,14 +11,15 @@
 #include "http/json.h"
 #include "http/uri.h"
 #include "service/health.h"
+#include "service/http/access.h"
+#include "service/http/forward_auth.h"
 #include "service/http/openapi.h"
 #include "service/http/response.h"
 #include "service/http/words.h"
 #include "service/run.h"
 
-#define REFUSAL_STATUS  429
-#define CREDENTIALS_MAX 1024
-#define PATH_V1         "/v1/"
+#define REFUSAL_STATUS 429
+#define PATH_V1        "/v1/"
 
 /* A request while it is being run. */
 struct http_run {
@@ -81,29 +82,6 @@ static void run_words(struct http_run *run, const struct slice *words, size_t co
     run->result = weir_run_requests(run->worker, run->session, &request, 1, &run->http, run->out);
 }
 
-/* "Basic dXNlcjpwYXNz" as words of AUTH, "Bearer x" as a user without a name; 0: neither. */
-static size_t credential_words(struct slice value, char bytes[static CREDENTIALS_MAX], struct slice words[3])
-{
-    const char *space = memchr(value.bytes, ' ', value.len);
-    size_t scheme = space ? (size_t)(space - value.bytes) : 0, rest = value.len - scheme;
-    if (!space || rest > CREDENTIALS_MAX)
-        return 0;
-    struct slice token = {space + 1, rest - 1};
-    words[0] = (struct slice){"AUTH", 4};
-    if (weir_text_same(value.bytes, scheme, "bearer")) {
-        words[1] = (struct slice){"", 0};
-        words[2] = token;
-        return token.len > 0 ? 3 : 0;
-    }
-    size_t len = weir_text_same(value.bytes, scheme, "basic") ? weir_base64_decode(token, bytes) : SIZE_MAX;
-    const char *colon = len == SIZE_MAX ? NULL : memchr(bytes, ':', len);
-    if (!colon)
-        return 0;
-    words[1] = (struct slice){bytes, (size_t)(colon - bytes)};
-    words[2] = (struct slice){colon + 1, len - words[1].len - 1};
-    return words[1].len > 0 ? 3 : 0;
-}
-
 /* A hash that nobody can foresee, so that the same credentials are not checked with each request. */
 static uint64_t hash_credentials(const struct http_run *run, const struct slice *value)
 {
@@ -111,34 +89,52 @@ static uint64_t hash_credentials(const struct http_run *run, const struct slice 
     return value ? hash | 1 : 0;
 }
 
+/* AUTH with what was said: a token has no name. */
+static void run_auth_words(struct http_run *run, const struct http_credentials *credentials)
+{
+    bool bearer = credentials->kind == CREDENTIALS_BEARER;
+    const struct slice words[] = {{"AUTH", 4},
+                                  bearer ? (struct slice){"", 0} : credentials->name,
+                                  bearer ? credentials->token : credentials->password};
+    if (credentials->kind != CREDENTIALS_BAD)
+        run_words(run, words, 3);
+}
+
+static void answer_bad_credentials(struct http_run *run, const char *why)
+{
+    size_t before = buffer_len(run->out);
+    struct reply reply = {run->out, 3};
+    weir_reply_error(&reply, "WRONGPASS %s", why);
+    (void)weir_response_of_reply(run->worker, &run->http, run->out, before);
+}
+
 /* Each request says who asks; a connection may carry those of several users, as a proxy's does. false: it was
  * answered, or the credentials are being checked. */
-static bool log_in_by_request(struct http_run *run)
+static bool log_in_by_request(struct http_run *run, const char *field)
 {
     struct session *session = run->session;
-    const struct slice *value = weir_http_header(run->request, "authorization");
-    uint64_t credential = hash_credentials(run, value);
+    uint64_t credential = hash_credentials(run, weir_http_header(run->request, field));
     if (credential == session->credential &&
         (credential == 0 || weir_session_user(session, run->worker->snapshot)))
         return true;
-    char bytes[CREDENTIALS_MAX];
-    struct slice words[3] = {{"RESET", 5}};
+    const struct slice reset = {"RESET", 5};
     struct http_exchange own = run->http;
+    struct http_credentials credentials;
+    weir_http_credentials_read(run->request, field, &credentials);
     run->http.kind = EXCHANGE_LOGIN;
     run->http.credential = 0;
-    run_words(run, words, 1);
-    size_t count = value ? credential_words(*value, bytes, words) : 0;
+    run_words(run, &reset, 1);
     run->http.credential = credential;
-    if (count > 0)
-        run_words(run, words, count);
+    if (credentials.kind != CREDENTIALS_NONE)
+        run_auth_words(run, &credentials);
     run->http = own;
-    weir_secret_wipe(bytes, sizeof bytes);
-    bool pending = run->result.state == RUN_PENDING;
-    if (pending)
+    const char *why = credentials.why;
+    weir_http_credentials_wipe(&credentials);
+    if (why)
+        answer_bad_credentials(run, why);
+    if (run->result.state == RUN_PENDING)
         run->result.done = 0;
-    if (value && count == 0)
-        answer_problem(run, 401, "Authorization is neither Basic user:password in base64 nor a Bearer token");
-    return !pending && run->result.state == RUN_READY && (!value || count > 0);
+    return !why && run->result.state == RUN_READY;
 }
 
 /* ---- batches ---------------------------------------------------------------------------------- */
@@ -250,6 +246,7 @@ static bool read_headers_option(struct http_exchange *http, struct slice value)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_is(value, names[i])) {
             http->headers = (enum rate_headers)i;
+            http->headers_asked = true;
             return true;
         }
     return false;
@@ -431,7 +428,93 @@ static void run_throttle(struct http_run *run)
     run_endpoint(run, &throttle, (struct slice){0}, (struct slice){0});
 }
 
-enum path_access { ACCESS_OPEN, ACCESS_LOGIN };
+/* What a route says without asking a limit. */
+static void answer_forward(struct http_run *run, int status, const char *reason)
+{
+    size_t body_at = buffer_len(run->out);
+    if (status != 200)
+        answer_problem(run, status, reason);
+    else
+        weir_response_finish(run->worker, &run->http, run->out, body_at, status, TYPE_TEXT, NULL);
+}
+
+static void take_forward(struct http_run *run, const struct forward_decision *decision)
+{
+    struct slice words[4 * ROUTE_POLICIES_MAX + 2] = {{"WEIR.TAKE", 9}};
+    size_t count = 1;
+    for (size_t i = 0; i < decision->pair_count; i++) {
+        if (i > 0)
+            words[count++] = (struct slice){"AND", 3};
+        words[count++] = decision->pairs[i].policy;
+        words[count++] = decision->pairs[i].key;
+        words[count++] = (struct slice){"1", 1};
+    }
+    words[count++] = (struct slice){"FULL", 4};
+    run->http.unavailable = decision->on_unavailable;
+    run->http.refusal_status = (int16_t)decision->status;
+    run_words(run, words, count);
+}
+
+/* A proxy asks whether it may pass a request on. The query is the visitor's, so no option is read from it. */
+static void run_forward_auth(struct http_run *run)
+{
+    struct forward_decision decision;
+    run->http.kind = EXCHANGE_AUTH;
+    run->http.text = false;
+    if (!log_in_by_request(run, FORWARD_CREDENTIALS))
+        return;
+    switch (weir_forward_auth(run->worker->snapshot, run->request, run->session->address, &decision)) {
+    case FORWARD_ALLOW:
+        answer_forward(run, 200, decision.reason);
+        return;
+    case FORWARD_REFUSE:
+        answer_forward(run, decision.status, decision.reason);
+        return;
+    case FORWARD_TAKE:
+        take_forward(run, &decision);
+        return;
+    }
+}
+
+static bool is_forward_auth(struct slice path)
+{
+    return path.len >= 5 && memcmp(path.bytes, "/auth", 5) == 0 && (path.len == 5 || path.bytes[5] == '/');
+}
+
+/* ---- browsers --------------------------------------------------------------------------------- */
+
+/* Fields for a page of another site that weir.yaml lets in. */
+static void note_cors(struct http_run *run)
+{
+    struct buffer fields = {.most = EXCHANGE_CORS_MAX - 1};
+    if (run->worker->snapshot->http->origins.count == 0)
+        return;
+    weir_access_put_cors(run->worker->snapshot, run->request, &fields);
+    if (!fields.failed && buffer_len(&fields) > 0)
+        memcpy(run->http.cors, buffer_bytes(&fields), buffer_len(&fields)); /* the rest is 0 */
+    weir_buffer_free(&fields);
+}
+
+static bool check_browser(struct http_run *run, bool exempt)
+{
+    struct access_refusal refusal;
+    bool has_credentials = run->session->logged_in;
+    if (weir_access_check(run->worker->snapshot, run->request, has_credentials, exempt, &refusal))
+        return true;
+    answer_problem(run, refusal.status, refusal.why);
+    return false;
+}
+
+static void answer_preflight(struct http_run *run)
+{
+    run->http.no_body = true;
+    weir_response_finish(run->worker, &run->http, run->out, buffer_len(run->out), 204, TYPE_TEXT, NULL);
+}
+
+/* ---- paths of their own, in a table ----------------------------------------------------------- */
+
+/* Open: without a login. Exempt: from what keeps web pages of other sites out. */
+enum path_access { ACCESS_OPEN, ACCESS_EXEMPT, ACCESS_LOGIN };
 
 static const struct special_path {
     const char *path;
@@ -445,7 +528,7 @@ static const struct special_path {
     {"/readyz", HTTP_GET | HTTP_HEAD, ACCESS_OPEN, answer_ready},
     {"/", HTTP_GET | HTTP_HEAD, ACCESS_OPEN, answer_index},
     {"/v1/openapi.json", HTTP_GET | HTTP_HEAD, ACCESS_OPEN, answer_openapi},
-    {"/metrics", HTTP_GET | HTTP_HEAD, ACCESS_LOGIN, run_metrics},
+    {"/metrics", HTTP_GET | HTTP_HEAD, ACCESS_EXEMPT, run_metrics},
     {"/throttle", HTTP_POST, ACCESS_LOGIN, run_throttle},
 };
 
@@ -462,16 +545,27 @@ static const struct special_path *find_special(struct slice path)
 static void dispatch(struct http_run *run)
 {
     struct slice path = run->request->path;
+    enum http_method method = run->request->method;
     bool is_v1 = path.len > 4 && memcmp(path.bytes, PATH_V1, 4) == 0;
     const struct special_path *special = is_v1 && path.bytes[4] != 'o' ? NULL : find_special(path);
-    if (special && special->access == ACCESS_OPEN && special->methods & run->request->method) {
+    if (special && special->access == ACCESS_OPEN && special->methods & method) {
         special->answer(run);
         return;
     }
-    if (!log_in_by_request(run)) /* if a password is being checked, the same bytes are read again */
+    if (is_forward_auth(path)) {
+        run_forward_auth(run);
+        return;
+    }
+    if (weir_access_is_preflight(run->request)) {
+        answer_preflight(run);
+        return;
+    }
+    if (!log_in_by_request(
+            run, "authorization") || /* if a password is being checked, the same bytes are read again */
+        !check_browser(run, special && special->access == ACCESS_EXEMPT))
         return;
     weir_http_join_chunks(run->request);
-    if (special && !(special->methods & run->request->method))
+    if (special && !(special->methods & method))
         answer_not_allowed(run, special->methods);
     else if (special)
         special->answer(run);
@@ -505,6 +599,7 @@ struct run_result weir_http_run(struct worker *worker, struct session *session, 
     worker->changed = false;
     worker->protocol = PROTOCOL_HTTP;
     session->active_ns = worker->now_ns;
+    note_cors(&run);
     dispatch(&run);
     if (run.http.closes && run.result.state == RUN_READY)
         run.result.state = RUN_CLOSE;

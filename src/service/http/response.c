@@ -15,7 +15,7 @@
 #include "service/http/endpoints.h"
 #include "service/metrics.h"
 
-#define HEAD_MAX (512 + RESPONSE_FIELDS_MAX)
+#define HEAD_MAX (512 + RESPONSE_FIELDS_MAX + EXCHANGE_CORS_MAX)
 #define CHALLENGE                                                                                            \
     "WWW-Authenticate: Basic realm=\"weir\", charset=\"UTF-8\"\r\n"                                          \
     "WWW-Authenticate: Bearer realm=\"weir\"\r\n" /* RFC 9110, 11.6.1: every 401 has one */
@@ -40,6 +40,7 @@ static const char *status_title(int status)
         const char *title;
     } titles[] = {{200, "OK"},
                   {429, "Too Many Requests"},
+                  {204, "No Content"},
                   {400, "Bad Request"},
                   {401, "Unauthorized"},
                   {403, "Forbidden"},
@@ -94,8 +95,10 @@ static size_t write_head(struct worker *worker, const struct http_exchange *http
     at = put_bytes(at, worker->date, worker->date_len);
     if (fields)
         at = put_bytes(at, fields->text, fields->len);
-    if (status == 401)
+    if (status == 401 && http->kind != EXCHANGE_AUTH)
         at = PUT(at, CHALLENGE);
+    if (http->cors[0] != '\0')
+        at = put_bytes(at, http->cors, strlen(http->cors));
     if (http->closes)
         at = PUT(at, "Connection: close\r\n");
     else if (http->is_1_0)
@@ -224,8 +227,10 @@ static void respond_with_error(struct worker *worker, const struct http_exchange
     fields.len = 0;
     if (status == 503 || status == 429)
         weir_response_field(&fields, "Retry-After: 1\r\n");
-    if (status == 503 && http->kind == EXCHANGE_AUTH)
+    if (http->kind == EXCHANGE_AUTH && status == 503)
         status = status_of_unavailable(http);
+    else if (http->kind == EXCHANGE_AUTH)
+        status = 500; /* the proxy's mistake, or that of weir.yaml: nothing that its visitor could mend */
     respond_with_problem(worker, http, out, status, code, detail, &fields);
 }
 

@@ -185,10 +185,11 @@ static bool list_policy_tables(struct snapshot *snapshot)
     snapshot->ptables = calloc(most + 1, sizeof *snapshot->ptables);
     if (!snapshot->ptables)
         return false;
-    snapshot->any_frozen = snapshot->any_leases = false;
+    snapshot->any_frozen = snapshot->any_leases = snapshot->any_headers = false;
     for (size_t i = 0; i < snapshot->policy_count; i++) {
         snapshot->any_frozen |= snapshot->policies[i]->frozen_count > 0;
         snapshot->any_leases |= snapshot->policies[i]->leases;
+        snapshot->any_headers |= snapshot->policies[i]->settings.headers > 0;
     }
     for (size_t i = 0; i < snapshot->policy_count; i++)
         snapshot->ptable_count +=

@@ -22,6 +22,7 @@ struct snapshot {
     const struct users *users;
     struct http_rules *http; /* a reference */
     bool any_frozen;         /* keys of a policy */
+    bool any_headers;        /* policies whose answers over HTTP have fields of their own */
     bool any_leases;         /* policies whose units come from a fleet */
     /* WEIR.POLICY MODE *: stands above all modes until it ends. */
     bool mode_for_all;

@@ -67,6 +67,7 @@ static const char whole[] = "listen:\n"
                             "  per_address: 100\n"
                             "  per_user: 500\n"
                             "  idle: 5m\n"
+                            "drain: 5s\n"
                             "client_limits:\n"
                             "  keys: 100000\n"
                             "  horizon: 1w\n"
@@ -121,6 +122,7 @@ static const char whole[] = "listen:\n"
                             "      overrun: refuse\n"
                             "    ids: 90s\n"
                             "    recover: floor\n"
+                            "    headers: auto\n"
                             "    overrides:\n"
                             "      - key: org:acme\n"
                             "        limits: [1k/s]\n"
@@ -140,7 +142,8 @@ static const char whole[] = "listen:\n"
                             "      ttl_max: 1d\n"
                             "      overrun: debt\n"
                             "    ids: 5m\n"
-                            "    recover: exact\n";
+                            "    recover: exact\n"
+                            "    headers: auto\n";
 
 TEST(what_is_printed_reads_back_as_the_same)
 {
@@ -168,6 +171,7 @@ TEST(what_nobody_said_is_printed_too)
                     "  # per_address: any number\n"
                     "  # per_user: half, if several users are no admins\n"
                     "  idle: never\n"
+                    "drain: 5s\n"
                     "client_limits:\n"
                     "  # keys: as many as an eighth of the memory holds\n"
                     "  horizon: 31d\n"

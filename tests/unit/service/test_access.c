@@ -15,7 +15,7 @@ static const char *credentials_of(const char *headers)
     static char text[256];
     struct http_credentials credentials;
     kit_say(&kit, "GET /", headers);
-    weir_http_credentials_read(&kit.request, &credentials);
+    weir_http_credentials_read(&kit.request, "Authorization", &credentials);
     if (credentials.kind == CREDENTIALS_BASIC)
         (void)snprintf(text, sizeof text, "%.*s|%.*s", (int)credentials.name.len, credentials.name.bytes,
                        (int)credentials.password.len, credentials.password.bytes);
