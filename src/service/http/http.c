@@ -542,30 +542,35 @@ static const struct special_path *find_special(struct slice path)
 
 /* ---- all of it -------------------------------------------------------------------------------- */
 
+/* What needs no login, or one of its own. true: it was answered. */
+static bool dispatch_without_login(struct http_run *run, const struct special_path *special)
+{
+    if (special && special->access == ACCESS_OPEN && special->methods & run->request->method)
+        special->answer(run);
+    else if (is_forward_auth(run->request->path))
+        run_forward_auth(run);
+    else if (weir_access_is_preflight(run->request))
+        answer_preflight(run);
+    else
+        return false;
+    return true;
+}
+
 static void dispatch(struct http_run *run)
 {
     struct slice path = run->request->path;
-    enum http_method method = run->request->method;
     bool is_v1 = path.len > 4 && memcmp(path.bytes, PATH_V1, 4) == 0;
     const struct special_path *special = is_v1 && path.bytes[4] != 'o' ? NULL : find_special(path);
-    if (special && special->access == ACCESS_OPEN && special->methods & method) {
-        special->answer(run);
+    if (dispatch_without_login(run, special))
         return;
-    }
-    if (is_forward_auth(path)) {
-        run_forward_auth(run);
-        return;
-    }
-    if (weir_access_is_preflight(run->request)) {
-        answer_preflight(run);
-        return;
-    }
-    if (!log_in_by_request(
-            run, "authorization") || /* if a password is being checked, the same bytes are read again */
-        !check_browser(run, special && special->access == ACCESS_EXEMPT))
+    /* If a password is being checked, the same bytes are read again: so they are left as they are until then.
+     */
+    if (!log_in_by_request(run, "authorization"))
         return;
     weir_http_join_chunks(run->request);
-    if (special && !(special->methods & method))
+    if (!check_browser(run, special && special->access == ACCESS_EXEMPT))
+        return;
+    if (special && !(special->methods & run->request->method))
         answer_not_allowed(run, special->methods);
     else if (special)
         special->answer(run);
