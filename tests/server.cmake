@@ -226,6 +226,7 @@ endif()
 weir_script(server-protocol server/test_protocol.py)
 weir_script(server-http server/test_http.py)
 weir_script(server-metrics server/test_metrics.py)
+weir_script(server-proxy-protocol server/test_proxy_protocol.py)
 weir_script(server-clients server/test_clients.py)
 weir_script(server-documents server/test_documents.py)
 

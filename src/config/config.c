@@ -40,6 +40,36 @@ static bool is_listener(const char *text)
     return strcmp(text, "none") == 0 || is_address(text);
 }
 
+/* Names of `listen:` but unix, where there is no address to be told. */
+static const char *const proxied[] = {"resp", "resp_tls", "http", "https", "admin", NULL};
+
+static void read_proxy_protocol(struct config_reader *reading, const struct yaml_node *node,
+                                const struct config_key *key, void *into)
+{
+    _Static_assert(sizeof proxied / sizeof proxied[0] == LISTEN_UNIX + 1, "in the order of listener_kind");
+    if (node->kind == NODE_TEXT && strcmp(node->text, "none") == 0)
+        return;
+    if (!weir_reading_is_list(reading, node, key, LISTENER_KINDS))
+        return;
+    for (const struct yaml_node *entry = node->first; entry; entry = entry->next) {
+        int kind = weir_reading_word(reading, entry, key, proxied);
+        *key_number(key, into) |= kind >= 0 ? INT64_C(1) << kind : 0;
+    }
+}
+
+static void print_proxy_protocol(struct buffer *out, const struct config_key *key, const void *from,
+                                 int indent)
+{
+    const char *front = "[";
+    weir_key_print_name(out, key, indent);
+    for (int kind = 0; proxied[kind]; kind++)
+        if (*key_number(key, from) >> kind & 1) {
+            weir_buffer_print(out, "%s%s", front, proxied[kind]);
+            front = ", ";
+        }
+    weir_buffer_print(out, front[0] == '[' ? "none\n" : "]\n");
+}
+
 static const char *const fsyncs[] = {"always", "everysec", "never", NULL}; /* enum store_sync: from 1 on */
 static const char *const tls_clients[] = {"none", "optional", "required", NULL}; /* enum tls_clients */
 static const char *const watches[] = {"none", "files", NULL};                    /* enum config_watch */
@@ -61,6 +91,8 @@ static const struct config_key listen_keys[] = {
                       .check = is_listener},
     [LISTEN_UNIX] = {"unix", "a path such as /run/weir/weir.sock, or none", KEY_TEXT, AT(listen[LISTEN_UNIX]),
                      .most = 107, .unset = "none"},
+    {"proxy_protocol", "none, or a list of [resp, resp_tls, http, https, admin]", KEY_OWN, AT(proxy_protocol),
+     .read = read_proxy_protocol, .print = print_proxy_protocol},
 };
 static const struct config_key clients_keys[] = {
     {"max", "a number of clients from 1 to 1M, such as 10000", KEY_COUNT, AT(max_clients),

@@ -132,6 +132,7 @@ enum config_watch { WATCH_NOTHING = 1, WATCH_FILES };
 
 struct config {
     char *path;                        /* NULL: no file */
+    int64_t proxy_protocol;            /* listeners that expect its header: a bit 1 << kind each */
     char *listen[LISTENER_KINDS];      /* host:port, or a path; NULL: the default; "none": not at all */
     char *tls_cert, *tls_key, *tls_ca; /* paths of PEM files; or NULL */
     int64_t tls_clients;               /* enum tls_clients; 0: TLS_CLIENTS_NONE */

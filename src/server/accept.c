@@ -65,6 +65,8 @@ bool weir_acceptor_open(struct acceptor *acceptor, const struct config *config,
         return weir_error_complain(
             err, "nowhere to listen; give --resp 127.0.0.1:9049, --http 127.0.0.1:9050 or --unix PATH");
     set_admin_listeners(acceptor);
+    for (size_t i = 0; i < acceptor->count; i++)
+        acceptor->listeners[i].proxy_protocol = config->proxy_protocol >> acceptor->listeners[i].kind & 1;
     acceptor->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return true;
 }

@@ -3,6 +3,7 @@
 
 #include "server/connection.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ static void on_socket_ready(void *arg, unsigned events);
 
 bool weir_connection_is_unauthenticated(const struct connection *connection)
 {
-    return connection->handshaking ||
+    return connection->awaits_proxy || connection->handshaking ||
            (!connection->session.logged_in &&
             (connection->session.must_log_in ||
              atomic_load_explicit(&connection->io_thread->comes_as, memory_order_relaxed) ==
@@ -265,7 +266,9 @@ static const char *out_of_patience(const struct connection *connection, int64_t 
         return "half a request and no more";
     if (weir_connection_is_unauthenticated(connection) &&
         time_ms - connection->began_ms > timeouts->login_timeout_ms)
-        return connection->handshaking ? "did not finish the TLS handshake" : "did not log in";
+        return connection->awaits_proxy  ? "did not send the header of the PROXY protocol"
+               : connection->handshaking ? "did not finish the TLS handshake"
+                                         : "did not log in";
     if (timeouts->idle_ms > 0 && time_ms - connection->asked_ms > timeouts->idle_ms)
         return "idle";
     return NULL;
@@ -376,8 +379,9 @@ static enum admission admit_connection(struct connection *connection, const char
 {
     struct io_thread *io_thread = connection->io_thread;
     struct service *service = io_thread->worker->service;
-    const struct client_count_limits limits = {.most = service->max_clients,
-                                               .per_address = service->per_address};
+    /* A load balancer may open any number: each is counted again when its client is known. */
+    const struct client_count_limits limits = {
+        .most = service->max_clients, .per_address = connection->awaits_proxy ? 0 : service->per_address};
     enum client_kind kind =
         connection->handshaking
             ? CLIENT_UNAUTHENTICATED
@@ -389,6 +393,31 @@ static enum admission admit_connection(struct connection *connection, const char
     return entry;
 }
 
+void weir_connection_come_from(struct connection *connection, const char *address)
+{
+    struct io_thread *io_thread = connection->io_thread;
+    struct service *service = io_thread->worker->service;
+    enum admission entry = ADMISSION_FREE;
+    if (!weir_session_is_of_proxy(&connection->session, io_thread->worker)) {
+        weir_connection_close(connection, "it speaks the PROXY protocol and is not in trusted_proxies:");
+        return;
+    }
+    connection->awaits_proxy = false;
+    if (address) {
+        weir_client_counts_leave(service->client_counts, &connection->session.client_entry);
+        pthread_mutex_lock(&io_thread->mutex); /* others list the sessions */
+        (void)snprintf(connection->session.address, sizeof connection->session.address, "%s", address);
+        pthread_mutex_unlock(&io_thread->mutex);
+        entry = admit_connection(connection, address);
+    }
+    if (entry == ADMISSION_REFUSED || entry == ADMISSION_ADDRESS_FULL) {
+        atomic_fetch_add(&service->rejected, 1);
+        weir_connection_close(connection, "as many clients as may be, in all or from its address");
+        return;
+    }
+    weir_connection_settle(connection);
+}
+
 enum admission weir_connection_offer(struct io_thread *io_thread, const struct listen_socket *listener,
                                      int fd, const char *address, const char *local)
 {
@@ -398,6 +427,7 @@ enum admission weir_connection_offer(struct io_thread *io_thread, const struct l
     connection->io_thread = io_thread;
     connection->transport.fd = fd;
     connection->handshaking = listener_is_tls(listener);
+    connection->awaits_proxy = listener->proxy_protocol;
     connection->protocol = listener_is_http(listener) ? PROTOCOL_HTTP : PROTOCOL_RESP;
     connection->admin = listener->admin;
     connection->in.most = REQUEST_MAX + 2 * READ_SIZE;

@@ -52,6 +52,7 @@ struct connection {
     bool continued;         /* HTTP: the client was told to send the body */
     size_t need;            /* HTTP: so many bytes of the next request must be there; 0: any */
     bool handshaking;       /* of TLS: it is nobody yet */
+    bool awaits_proxy;      /* the header of the PROXY protocol comes first */
     bool more;              /* `in` has not been looked at since the last request was run */
     bool in_again;          /* is in the list io_thread->again */
     bool gone;              /* to be freed when that list, or the thread that works for it, is done with it */
@@ -77,6 +78,8 @@ enum admission weir_connection_offer(struct io_thread *io_thread, const struct l
 bool weir_connection_handshake(struct connection *connection);
 /* Has it not logged in, and must? */
 bool weir_connection_is_unauthenticated(const struct connection *connection);
+/* The header of the PROXY protocol is there: `address` is the client's, NULL: the peer is the client. */
+void weir_connection_come_from(struct connection *connection, const char *address);
 /* Follows what running its requests has led to. */
 void weir_connection_follow(struct connection *connection, const struct run_result *result);
 /* Sends what was answered and decides what comes next. The connection may be gone afterwards. */

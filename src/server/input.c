@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/text.h"
+#include "server/proxy_protocol.h"
 #include "service/health.h"
 #include "service/http/http.h"
 #include "service/run.h"
@@ -267,8 +268,40 @@ static void read_behind(struct connection *connection)
     weir_input_run_kept(connection);
 }
 
+/* Not a byte behind the header is read: TLS may follow. */
+static void read_proxy_header(struct connection *connection)
+{
+    char address[LISTEN_ADDRESS_MAX];
+    struct buffer *in = &connection->in;
+    size_t need;
+    enum proxy_parsed parsed;
+    while ((parsed = weir_proxy_read(buffer_bytes(in), buffer_len(in), &need, address)) == PROXY_MORE) {
+        size_t missing = need - buffer_len(in);
+        char *room = weir_buffer_room(in, missing);
+        ssize_t got = room ? recv(connection->transport.fd, room, missing, 0) : 0;
+        if (got > 0) {
+            buffer_wrote(in, (size_t)got);
+        } else if (got < 0 && (errno == EAGAIN || errno == EINTR) && !connection->io_thread->draining) {
+            return;
+        } else {
+            weir_connection_close(connection, NULL);
+            return;
+        }
+    }
+    weir_buffer_free(in);
+    if (parsed == PROXY_BAD)
+        weir_connection_close(connection,
+                              "it did not begin with the header of the PROXY protocol, version 2");
+    else
+        weir_connection_come_from(connection, parsed == PROXY_ADDRESS ? address : NULL);
+}
+
 void weir_input_read(struct connection *connection)
 {
+    if (connection->awaits_proxy) {
+        read_proxy_header(connection);
+        return;
+    }
     size_t kept = buffer_len(&connection->in), got;
     if (kept > HEADROOM) {
         read_behind(connection);

@@ -18,11 +18,12 @@ struct listen_socket {
     int fd;
     enum listener_kind kind;
     bool is_unix, inherited, loopback;
-    bool admin;     /* administrative routes are served here */
-    int port;       /* TCP */
-    char text[128]; /* "127.0.0.1:9049", "unix:/run/weir.sock" */
-    char path[108]; /* unix: to be removed at the end, if it is ours */
-    uint64_t inode; /* of that file */
+    bool admin;          /* administrative routes are served here */
+    bool proxy_protocol; /* a header says whose each connection is */
+    int port;            /* TCP */
+    char text[128];      /* "127.0.0.1:9049", "unix:/run/weir.sock" */
+    char path[108];      /* unix: to be removed at the end, if it is ours */
+    uint64_t inode;      /* of that file */
 };
 
 struct inherited_socket {

@@ -39,7 +39,8 @@ enum proxy_parsed weir_proxy_read(const char *bytes, size_t len, size_t *need,
     static const char signature[12] = "\r\n\r\n\0\r\nQUIT\n";
     size_t known = len < sizeof signature ? len : sizeof signature;
     *need = FRONT_BYTES;
-    if (memcmp(bytes, signature, known) != 0) /* a client without a header need not send 16 bytes */
+    if (known > 0 &&
+        memcmp(bytes, signature, known) != 0) /* a client without a header need not send 16 bytes */
         return PROXY_BAD;
     if (len < FRONT_BYTES)
         return PROXY_MORE;

@@ -367,6 +367,14 @@ bool weir_session_has_ended(const struct session *session, struct worker *worker
     return ended;
 }
 
+bool weir_session_is_of_proxy(const struct session *session, struct worker *worker)
+{
+    bool began = read_section_begin(worker);
+    bool trusted = weir_proxy_is_trusted(worker->snapshot->http, session->address);
+    read_section_end(worker, began);
+    return trusted;
+}
+
 void weir_session_mute(struct session *session, struct buffer *out, size_t before)
 {
     if (__builtin_expect(session->replies == REPLY_ON, 1))

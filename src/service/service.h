@@ -256,6 +256,8 @@ bool weir_session_enter(struct session *session, struct worker *worker, const st
 bool weir_session_certificate(struct session *session, struct worker *worker, const char *subject);
 /* It has logged in, and that counts no more: the connection is to be closed. */
 bool weir_session_has_ended(const struct session *session, struct worker *worker);
+/* Does it come from a trusted proxy? */
+bool weir_session_is_of_proxy(const struct session *session, struct worker *worker);
 /* What it waits for is cancelled. Not while another thread works on its pending request. */
 void weir_session_end(struct session *session, struct worker *worker);
 

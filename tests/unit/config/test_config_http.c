@@ -117,6 +117,9 @@ TEST(mistakes_in_routes_are_told)
 
 TEST(mistakes_in_the_section_http_are_told)
 {
+    BAD("listen: {proxy_protocol: [http, unix]}", "w.yaml:1:33: proxy_protocol cannot be 'unix'; write none, "
+                                                  "or a list of [resp, resp_tls, http, https, "
+                                                  "admin]\n");
     BAD("http: {hosts: [\"*.example.com\"], cors: [\"*\", \"https://a/b\"], headers: X, retry_jitter: 101%}",
         "w.yaml:1:16: hosts cannot be '*.example.com'; write whole names: [weir.example.com]\n"
         "w.yaml:1:41: cors cannot be '*'; write the origins of pages, each such as https://app.example.com "
