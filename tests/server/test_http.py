@@ -4,8 +4,12 @@
 
 import base64
 import hashlib
+import json
+import os
+import random
 import signal
 import socket
+import sys
 import unittest
 
 import server
@@ -146,7 +150,7 @@ class Decide(HttpTest):
         got = client.get("/v1/take/api/k?n=5", Accept="text/plain")
         self.assertEqual((got.status, got.text), (429, "refused by 5/m; retry after 12 s\n"))
         self.assertEqual(client.get("/v1/take/api/k?n=50", Accept="text/plain").text,
-                         "refused by 5/m; waiting will not help\n")
+                         "refused by 5/m: 50 exceeds the burst of 5; waiting will not help\n")
         self.assertIn("used 1", client.get("/v1/explain/api/k", Accept="text/plain").text)
 
 
@@ -551,6 +555,48 @@ class Description(HttpTest):
         self.assertEqual(statuses[("post", "/v1/commit")], 400)
         self.assertEqual(statuses[("post", "/v1/take")], 200)
         self.assertEqual(statuses[("put", "/v1/policies/{policy}")], 200)
+
+    def test_random_requests_made_from_it_are_answered_as_it_says(self):
+        seed = int(os.environ.get("WEIR_SEED", "0")) or random.randrange(1 << 30)
+        print(f"seed {seed}", file=sys.stderr)
+        draw = random.Random(seed)
+        client = self.http(config=POLICIES)
+        paths = client.get("/v1/openapi.json").json["paths"]
+        wrong = [None, True, 7, -1, 1.5, 2 ** 60, "", "x" * 5000, "\0", [], [[]], {}, {"a": {}}, ["x"]]
+
+        def value(schema):
+            if draw.random() < 0.1:
+                return draw.choice(wrong)
+            if "enum" in schema:
+                return draw.choice(schema["enum"])
+            if "oneOf" in schema:
+                return value(draw.choice(schema["oneOf"]))
+            if "$ref" in schema:
+                return {"policy": "api", "key": draw.choice("ab"), "n": draw.randrange(1, 4)}
+            kind = schema.get("type")
+            if kind == "integer":
+                return draw.randrange(0, 20)
+            if kind == "array":
+                return [value(schema["items"]) for _ in range(draw.randrange(3))]
+            if kind == "object":
+                return {name: value(inner) for name, inner in schema.get("properties", {}).items()}
+            return draw.choice([True, False]) if kind == "boolean" else draw.choice(["api", "two", "k", "5/m", "1h"])
+
+        for _ in range(400):
+            path = draw.choice(list(paths))
+            method = draw.choice(list(paths[path]))
+            operation = paths[path][method]
+            schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+            body = value(schema) if schema else None
+            body = {} if schema and body is None else body  # a POST has a body
+            if isinstance(body, dict):
+                body = {name: item for name, item in body.items() if draw.random() < 0.8}
+            if path == "/v1/acquire" and isinstance(body, dict):
+                body["timeout_ms"] = 0  # else it waits, and the clock stands still
+            got = client.ask_http(method.upper(), path.replace("{policy}", "two").replace("{key}", "k"), body)
+            self.assertIn(got.status, (200, 400, 404, 429), (method, path, body, got))
+            json.loads(got.body)
+            self.assertEqual(got["content-type"] == "application/problem+json", got.status >= 400)
 
     def test_fields_that_it_does_not_name_are_refused(self):
         client = self.http(config=POLICIES)

@@ -155,22 +155,45 @@ static void encode_json(struct call *call, const struct request *request, const 
 
 /* ---- a sentence ------------------------------------------------------------------------------- */
 
-static void encode_sentence(struct call *call, const struct answer *answer)
+#define SENTENCE_MAX (LABEL_MAX + CONFIG_NAME_MAX + 160)
+
+/* The units that the pair has asked for which decided; 0: not known any more. */
+static int64_t units_asked(const struct request *request, const struct answer *answer)
 {
-    struct buffer *out = call->reply.out;
-    char units[HUMANIZE_MAX], time[HUMANIZE_MAX];
-    const char *label = label_of(answer);
-    if (answer->allowed && answer->remaining == INT64_MAX)
-        weir_buffer_print(out, "allowed\n");
-    else if (answer->allowed)
-        weir_buffer_print(
-            out, "allowed%s%s; %s left\n", answer->reason == ANSWER_SHADOW ? " (shadow mode) by " : "",
-            answer->reason == ANSWER_SHADOW ? label : "", weir_humanize_number(answer->remaining, units));
-    else if (answer->retry_after_ns == WEIR_FOREVER)
-        weir_buffer_print(out, "refused by %s; waiting will not help\n", label);
+    return (size_t)max64(answer->pair, 0) < request->count ? request->pairs[max64(answer->pair, 0)].n : 0;
+}
+
+static void write_refusal(const struct request *request, const struct answer *answer,
+                          char text[static SENTENCE_MAX])
+{
+    char asked[HUMANIZE_MAX], burst[HUMANIZE_MAX], time[HUMANIZE_MAX];
+    int64_t n = units_asked(request, answer), most = answer->decided.burst;
+    int len = snprintf(text, SENTENCE_MAX, "refused by %s%s%s", answer->policy ? answer->policy : "",
+                       answer->policy ? "/" : "", label_of(answer));
+    if (answer->retry_after_ns != WEIR_FOREVER)
+        (void)snprintf(text + len, SENTENCE_MAX - (size_t)len, "; retry after %s",
+                       weir_humanize_duration(answer->retry_after_ns, HUMANIZE_UP, time));
+    else if (n > most)
+        (void)snprintf(text + len, SENTENCE_MAX - (size_t)len,
+                       ": %s exceeds the burst of %s; waiting will not help", weir_humanize_number(n, asked),
+                       weir_humanize_number(most, burst));
     else
-        weir_buffer_print(out, "refused by %s; retry after %s\n", label,
-                          weir_humanize_duration(answer->retry_after_ns, HUMANIZE_UP, time));
+        (void)snprintf(text + len, SENTENCE_MAX - (size_t)len, "; waiting will not help");
+}
+
+static void write_sentence(const struct request *request, const struct answer *answer,
+                           char text[static SENTENCE_MAX])
+{
+    char units[HUMANIZE_MAX];
+    if (!answer->allowed)
+        write_refusal(request, answer, text);
+    else if (answer->remaining == INT64_MAX)
+        (void)snprintf(text, SENTENCE_MAX, "allowed");
+    else if (answer->reason == ANSWER_SHADOW)
+        (void)snprintf(text, SENTENCE_MAX, "allowed in shadow mode; else refused by %s", label_of(answer));
+    else
+        (void)snprintf(text, SENTENCE_MAX, "allowed; %s left",
+                       weir_humanize_number(answer->remaining, units));
 }
 
 /* ---- fields of the head ----------------------------------------------------------------------- */
@@ -281,16 +304,16 @@ static int64_t retry_seconds(const struct call *call, const struct answer *answe
 /* ---- the response ----------------------------------------------------------------------------- */
 
 /* What is in front of the verdict in the body of a refusal. */
-static void begin_problem(struct call *call, const struct answer *answer, int status)
+static void begin_problem(struct call *call, const struct request *request, const struct answer *answer,
+                          int status)
 {
-    char name[256];
+    char text[SENTENCE_MAX], name[256];
     weir_buffer_print(call->reply.out,
                       "{\"type\":\"" PROBLEM_QUOTA "\",\"title\":\"Request cannot be satisfied as assigned "
                       "quota has been exceeded\",\"status\":%d,\"detail\":",
                       status);
-    int len = snprintf(name, sizeof name, "refused by %s%s%s", answer->policy ? answer->policy : "",
-                       answer->policy ? "/" : "", label_of(answer));
-    weir_json_put_string(call->reply.out, name, (size_t)min64(len, (int64_t)sizeof name - 1));
+    write_refusal(request, answer, text);
+    weir_json_put_string(call->reply.out, text, strlen(text));
     weir_buffer_print(call->reply.out, ",\"violated-policies\":[\"%s\"],", rate_name(call, answer, name));
 }
 
@@ -315,10 +338,12 @@ void weir_http_encode_answer(struct call *call, const struct request *request, c
         weir_response_field(&fields, "Retry-After: %" PRId64 "\r\n", retry_s);
     rate_fields(&fields, call, answer, retry_s);
     if (http->text) {
-        encode_sentence(call, answer);
+        char text[SENTENCE_MAX];
+        write_sentence(request, answer, text);
+        weir_buffer_print(out, "%s\n", text);
     } else if (http->kind != EXCHANGE_AUTH || problem) { /* nobody reads why a visitor may pass */
         if (problem)
-            begin_problem(call, answer, status);
+            begin_problem(call, request, answer, status);
         else
             buffer_put(out, "{", 1);
         encode_json(call, request, answer, limits);

@@ -131,8 +131,7 @@ static void put_body(struct buffer *out, const struct endpoint *endpoint)
             weir_buffer_print(out, "%s\"%s\"", any ? "," : "", param->name);
             any = true;
         }
-    weir_buffer_print(out, "]%s}}},\"required\":%s}", pairs ? "}]" : "",
-                      endpoint->params->name ? "true" : "false");
+    weir_buffer_print(out, "]%s}}},\"required\":true}", pairs ? "}]" : "");
 }
 
 static void put_answers(struct buffer *out, const struct endpoint *endpoint)
@@ -167,7 +166,7 @@ static void put_operation(struct buffer *out, const struct endpoint *endpoint)
                       method_name(endpoint->method), endpoint->name, places[endpoint->place]);
     put_text(out, endpoint->summary);
     put_parameters(out, endpoint);
-    if (has_body(endpoint) && endpoint->params->name)
+    if (has_body(endpoint))
         put_body(out, endpoint);
     put_answers(out, endpoint);
     weir_buffer_print(out, "}");
