@@ -197,7 +197,7 @@ TEST(labels_beyond_the_bound_are_counted_together)
 {
     struct policy *policy = weir_policy_make("api", 1);
     struct policy_override keys[LIMIT_COUNTERS_MAX + 8] = {0};
-    static char texts[LIMIT_COUNTERS_MAX + 8][32];
+    static char texts[LIMIT_COUNTERS_MAX + 8][64];
     policy->labels = weir_labels_new("10/s");
     policy->keys = keys;
     policy->key_count = sizeof keys / sizeof *keys;
@@ -209,15 +209,15 @@ TEST(labels_beyond_the_bound_are_counted_together)
     CHECK_EQ(policy->limit_counters->count, 2 + policy->key_count / 2);
     weir_limit_counters_free(policy->limit_counters);
     policy->limit_counters = NULL;
-    for (size_t i = 0; i < policy->key_count; i++)
-        (void)snprintf(texts[i], sizeof texts[i], "%zu/s", 100 + i);
+    for (size_t i = 0; i < policy->key_count; i++) /* the bound is reached between two limits of a key */
+        (void)snprintf(texts[i], sizeof texts[i], "%zu/s, 500/m name=m%zu", 100 + i, i);
     CHECK(weir_limit_counters_make(policy));
     CHECK_EQ(policy->limit_counters->count, 1 + LIMIT_COUNTERS_MAX);
     CHECK_STR(policy->limit_counters->of[0]->label, OTHER_LIMITS);
     CHECK_STR(policy->limit_counters->of[1]->label, "10/s");
-    weir_limit_counters_refused(policy->limit_counters, 0, texts[0]);
-    weir_limit_counters_refused(policy->limit_counters, 0, texts[LIMIT_COUNTERS_MAX + 7]);
-    CHECK_EQ(refused_by(policy, texts[0]), 1);
+    weir_limit_counters_refused(policy->limit_counters, 0, "m0");
+    weir_limit_counters_refused(policy->limit_counters, 0, "m39");
+    CHECK_EQ(refused_by(policy, "m0"), 1);
     CHECK_EQ(refused_by(policy, OTHER_LIMITS), 1);
     policy->keys = NULL;
     policy->key_count = 0;
