@@ -73,7 +73,7 @@ __attribute__((format(printf, 1, 2))) static const char *get(const char *format,
     va_start(args, format);
     size_t len = 4 + (size_t)vsnprintf(bytes + 4, 256, format, args);
     va_end(args);
-    len += (size_t)snprintf(bytes + len, sizeof bytes - len, " HTTP/1.1\r\nHost: weir\r\n\r\n");
+    len += (size_t)snprintf(bytes + len, sizeof bytes - len, " HTTP/1.1\r\nHost: localhost\r\n\r\n");
     CHECK_EQ(weir_http_parse(&limits, bytes, len, &request, &parsed), HTTP_WHOLE);
     kit_join(&client, &kit, 0);
     (void)weir_http_run(kit.worker, &client.session, &request, false, &client.out);
