@@ -22,6 +22,7 @@
  *   redis://[user:password@]host[:port],.../db          a Redis server, or one with replicas
  *   redis+cluster://host[:port],...                     a Redis Cluster
  *   weir://[user:password@]host[:port],...              weir servers; the name is a policy that has `fleet:`
+ *   rediss://, rediss+cluster://, weirs://              with TLS; ?cacert=FILE&cert=FILE&key=FILE
  *   local:                                              this process alone: for tests and for a start
  *
  * A take does not wait: what is above the one or two chunks that this node holds is refused (WEIR_LATER) and

@@ -10,7 +10,7 @@ _weir()
         words="$commands help --help --version"
     else
         case $before in
-        --plot | --config | --unix | --hash-key-file | --password-file)
+        --plot | --config | --unix | --hash-key-file | --password-file | --cacert | --cert | --key)
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             return
             ;;
@@ -106,6 +106,9 @@ _weir()
             ;;
         bench) words="core fleet limiter server store table wait --time --keys --json --help" ;;
         help) words=$commands ;;
+        esac
+        case $words in
+        *--server*) words="$words --cacert --cert --key --insecure" ;; # for rediss://
         esac
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

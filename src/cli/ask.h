@@ -23,7 +23,11 @@ extern struct ask_options {
 #define ASK_SERVER                                                                                           \
     OPT_TEXT("server", 's', &ask_options.server, "URL",                                                      \
              "redis://[user:password@]host:port or unix:///path (default: WEIR_URL, else "                   \
-             "redis://127.0.0.1:9049)")
+             "redis://127.0.0.1:9049); rediss:// is with TLS, whose options are in weir(1)"),                \
+        OPT_TEXT("cacert", 0, &client_tls.cacert, "FILE", NULL),                                             \
+        OPT_TEXT("cert", 0, &client_tls.cert, "FILE", NULL),                                                 \
+        OPT_TEXT("key", 0, &client_tls.key, "FILE", NULL),                                                   \
+        OPT_FLAG("insecure", 0, &client_tls.insecure, NULL)
 #define ASK_JSON OPT_FLAG("json", 0, &ask_options.json, "one JSON document on standard output")
 
 /* ---- questions ---- */

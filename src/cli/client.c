@@ -44,6 +44,11 @@ static bool report_failure(const struct cli_client *client, struct weir_error *e
     }
     if (failure->state == CONNECTION_HANDSHAKE && code == EACCES)
         return report_login_failure(client, failure->reason, err);
+    if (code == EKEYREJECTED)
+        return weir_error_complain_as(err, code, "%s: %s%s", client->shown, failure->reason,
+                                      strstr(failure->reason, "certificate") ? "; --cacert FILE names its CA"
+                                      : strstr(failure->reason, "version")   ? "; is TLS spoken on that port?"
+                                                                             : "");
     if (code == EPROTO)
         return weir_error_complain_as(
             err, EPROTO, "%s does not speak the Redis protocol; weir's port is 9049", client->shown);
@@ -56,6 +61,28 @@ static bool report_failure(const struct cli_client *client, struct weir_error *e
 
 /* ---- opening and asking ---- */
 
+struct client_tls client_tls;
+
+static bool set_client_path(const char *path, char place[static URL_PATH_MAX], struct weir_error *err)
+{
+    if (path && strlen(path) >= URL_PATH_MAX)
+        return weir_error_complain(err, "a path has at most %d bytes", URL_PATH_MAX - 1);
+    (void)snprintf(place, URL_PATH_MAX, "%s", path ? path : "");
+    return true;
+}
+
+static bool set_client_tls(struct server_url *url, struct weir_error *err)
+{
+    const struct client_tls *said = &client_tls;
+    if (!url->tls.on)
+        return !(said->cacert || said->cert || said->key || said->insecure) ||
+               weir_error_complain(
+                   err, "--cacert, --cert, --key and --insecure are for rediss://, not for %s", url->shown);
+    url->tls.insecure = said->insecure;
+    return set_client_path(said->cacert, url->tls.cacert, err) &&
+           set_client_path(said->cert, url->tls.cert, err) && set_client_path(said->key, url->tls.key, err);
+}
+
 struct cli_client *client_open(const char *text, struct weir_error *err)
 {
     struct server_url url;
@@ -63,18 +90,18 @@ struct cli_client *client_open(const char *text, struct weir_error *err)
         text = getenv("WEIR_URL");
     if (!text || !*text)
         text = CLIENT_URL;
-    if (!weir_url_read_server(&url, text, err))
+    if (!weir_url_read_server(&url, text, err) || !set_client_tls(&url, err))
         return NULL;
     struct cli_client *client = calloc(1, sizeof *client);
     if (client)
-        client->client = weir_resp_blocking_new(&url, CLIENT_CONNECT_MS * WEIR_MS);
+        client->client = weir_resp_blocking_new(&url, CLIENT_CONNECT_MS * WEIR_MS, err);
+    else
+        weir_error_complain_as(err, ENOMEM, "out of memory");
     bool good = client && client->client;
     if (good) {
         client->answer_ms = CLIENT_ANSWER_MS;
         memcpy(client->shown, url.shown, sizeof client->shown);
         good = weir_resp_blocking_connect(client->client) || report_failure(client, err);
-    } else {
-        weir_error_complain_as(err, ENOMEM, "out of memory");
     }
     weir_secret_wipe(&url, sizeof url);
     if (good)

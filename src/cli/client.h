@@ -18,6 +18,12 @@
 
 struct cli_client;
 
+/* For rediss://, as the command line says. */
+extern struct client_tls {
+    const char *cacert, *cert, *key;
+    bool insecure;
+} client_tls;
+
 /* To `url`, or if it is NULL to $WEIR_URL, else to CLIENT_URL. Speaks version 3. NULL: `err` says why. */
 struct cli_client *client_open(const char *url, struct weir_error *err);
 void client_close(struct cli_client *client); /* NULL is fine */

@@ -36,30 +36,19 @@ static const char *nearest_scheme(const char *scheme)
     return near.found;
 }
 
-/* Nobody sends his passwords in clear because he was led from rediss:// to redis://. */
-static bool scheme_wants_tls(const char *scheme)
-{
-    return strncmp(scheme, "rediss", strlen("rediss")) == 0 || strcmp(scheme, "weirs") == 0;
-}
-
 const struct coordinator_ops *weir_coordinator_kind(const struct server_url *url, struct weir_error *err)
 {
     for (size_t i = 0; i < KINDS; i++)
         if (strcmp(kinds[i].scheme, url->scheme) == 0)
             return kinds[i].ops;
-    if (scheme_wants_tls(url->scheme)) {
-        (void)weir_error_complain(err,
-                                  "%s://: weir speaks no TLS here; have a tunnel such as stunnel do so, and "
-                                  "write the address where that listens on this machine",
-                                  url->scheme);
-        return NULL;
-    }
-    const char *meant = nearest_scheme(url->scheme);
-    (void)weir_error_complain(err,
-                              "no coordinator has the scheme '%s'; there are zookeeper://, redis://, "
-                              "redis+cluster://, weir:// and local:%s%s%s",
-                              url->scheme, meant ? "; did you mean " : "", meant ? meant : "",
-                              meant ? "?" : "");
+    /* Nobody sends his passwords in clear because he was led from rediss+x:// to redis://. */
+    const char *meant = strncmp(url->scheme, "rediss", 6) == 0 ? NULL : nearest_scheme(url->scheme);
+    (void)weir_error_complain(
+        err,
+        "no coordinator has the scheme '%s'; there are zookeeper://, redis://, "
+        "redis+cluster://, weir:// and local:, with TLS rediss://, rediss+cluster:// and "
+        "weirs://%s%s%s",
+        url->scheme, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
     return NULL;
 }
 

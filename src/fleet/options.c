@@ -61,6 +61,8 @@ static const struct fleet_option options_known[] = {
 };
 #define OPTIONS (sizeof options_known / sizeof options_known[0])
 
+#define TLS_SCHEMES "rediss://, rediss+cluster:// and weirs://"
+
 /* Words that a kind of coordinator reads for itself, spelt just so. */
 static const struct url_option {
     const char *name;
@@ -68,7 +70,12 @@ static const struct url_option {
     const char *say;    /* which they are */
 } words_known[] = {{"failover", "redis", "redis:// and redis+cluster://"},
                    {"acl", "zookeeper", "zookeeper://"},
-                   {"writes", "", "all"}};
+                   {"writes", "", "all"},
+                   /* url.c takes these out of a URL with TLS: */
+                   {"cacert", "rediss", TLS_SCHEMES},
+                   {"cert", "rediss", TLS_SCHEMES},
+                   {"key", "rediss", TLS_SCHEMES},
+                   {"insecure", "rediss", TLS_SCHEMES}};
 #define WORDS (sizeof words_known / sizeof words_known[0])
 
 _Static_assert(OPTIONS + WORDS <= 32, "each has its bit among those seen");

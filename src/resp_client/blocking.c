@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/secret.h"
 #include "os/clock_kernel.h"
 
@@ -49,12 +50,14 @@ static void blocking_answered(void *owner, struct client_request *request, const
 
 /* ---- asking ---- */
 
-struct resp_blocking_client *weir_resp_blocking_new(const struct server_url *url, int64_t connect_ns)
+struct resp_blocking_client *weir_resp_blocking_new(const struct server_url *url, int64_t connect_ns,
+                                                    struct weir_error *err)
 {
     struct resp_blocking_client *client = calloc(1, sizeof *client);
     struct wakeup *wakeup = client ? weir_wakeup_new() : NULL;
     if (!wakeup) {
         free(client);
+        (void)weir_error_complain_as(err, ENOMEM, "out of memory or files");
         return NULL;
     }
     client->owner = (struct resp_connection_owner){.connect_ns = connect_ns,
@@ -66,7 +69,10 @@ struct resp_blocking_client *weir_resp_blocking_new(const struct server_url *url
     (void)snprintf(client->owner.user, sizeof client->owner.user, "%s", url->user);
     (void)snprintf(client->owner.password, sizeof client->owner.password, "%s", url->password);
     weir_resp_connection_init(&client->connection, &client->owner, &url->hosts[0]);
-    return client;
+    if (weir_resp_connection_secure(&client->owner, &url->tls, err))
+        return client;
+    weir_resp_blocking_free(client);
+    return NULL;
 }
 
 void weir_resp_blocking_free(struct resp_blocking_client *client)
@@ -76,6 +82,7 @@ void weir_resp_blocking_free(struct resp_blocking_client *client)
     weir_resp_connection_free(&client->connection);
     forget_answer(client);
     weir_wakeup_unref(client->owner.wakeup);
+    weir_tls_context_free(client->owner.tls);
     weir_secret_wipe(&client->owner, sizeof client->owner);
     free(client);
 }

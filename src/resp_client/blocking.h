@@ -10,8 +10,9 @@
 
 struct resp_blocking_client;
 
-/* Nothing is connected yet. NULL: out of memory or files. */
-struct resp_blocking_client *weir_resp_blocking_new(const struct server_url *url, int64_t connect_ns);
+/* Nothing is connected yet. NULL: out of memory or files, or those of TLS are wrong: `err` says so. */
+struct resp_blocking_client *weir_resp_blocking_new(const struct server_url *url, int64_t connect_ns,
+                                                    struct weir_error *err);
 void weir_resp_blocking_free(struct resp_blocking_client *client);
 
 /* Connects and logs in. false: weir_resp_blocking_failure says why. */

@@ -160,12 +160,18 @@ struct resp_client *weir_resp_client_start(const struct resp_client_options *opt
     }
     copy_client_options(client, options);
     client->owner.wakeup = wakeup;
+    if (!weir_resp_connection_secure(&client->owner, options->tls, err)) {
+        weir_wakeup_unref(wakeup);
+        free(client);
+        return NULL;
+    }
     client_requests_init(&client->inbox);
     (void)pthread_mutex_init(&client->lock, NULL);
     if (weir_thread_start(&client->thread, run_client_thread, client))
         return client;
     (void)pthread_mutex_destroy(&client->lock);
     weir_wakeup_unref(wakeup);
+    weir_tls_context_free(client->owner.tls);
     free(client);
     (void)weir_error_complain_as(err, EAGAIN, "no thread is to be had");
     return NULL;
@@ -180,6 +186,7 @@ void weir_resp_client_stop(struct resp_client *client)
     (void)pthread_join(client->thread, NULL);
     (void)pthread_mutex_destroy(&client->lock);
     weir_wakeup_unref(client->owner.wakeup);
+    weir_tls_context_free(client->owner.tls);
     weir_secret_wipe(client, sizeof *client);
     free(client);
 }

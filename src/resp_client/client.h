@@ -33,6 +33,7 @@ typedef void resp_client_answer(void *arg, const struct resp_value *value, bool 
 
 struct resp_client_options {
     const char *user, *password; /* NULL or "": no login */
+    const struct url_tls *tls;   /* NULL, or not on: none */
     int64_t database;            /* SELECT; 0: none */
     int64_t connect_ns;          /* for name, connection and login together; 0: 2 s */
     int64_t pause_most_ns;       /* between two tries, which come 10 ms apart at first; 0: 1 s */

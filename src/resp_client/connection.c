@@ -42,6 +42,18 @@ void weir_resp_connection_init(struct resp_connection *connection, struct resp_c
     connection->in.most = owner->in_most;
 }
 
+bool weir_resp_connection_secure(struct resp_connection_owner *owner, const struct url_tls *tls,
+                                 struct weir_error *err)
+{
+    if (!tls || !tls->on)
+        return true;
+    struct tls_files files = {.cert = tls->cert[0] ? tls->cert : NULL,
+                              .key = tls->key[0] ? tls->key : NULL,
+                              .ca = tls->cacert[0] ? tls->cacert : NULL};
+    owner->tls = weir_tls_client(&files, tls->insecure, err);
+    return owner->tls != NULL;
+}
+
 bool weir_resp_connection_is_idle(const struct resp_connection *connection)
 {
     return connection->expected.count + connection->waiting.count == 0;
@@ -61,6 +73,8 @@ static void fail_requests(struct resp_connection *connection, struct client_requ
 
 static void close_resp_connection(struct resp_connection *connection)
 {
+    weir_tls_session_free(connection->tls);
+    connection->tls = NULL;
     if (connection->fd >= 0)
         (void)close(connection->fd);
     connection->fd = -1;
@@ -99,8 +113,14 @@ static void resp_connection_fail(struct resp_connection *connection, int64_t now
 /* an errno value */
 static void resp_connection_fault(struct resp_connection *connection, int64_t now, int error)
 {
-    char reason[ERROR_REASON_MAX];
-    resp_connection_fail(connection, now, error, weir_error_reason(reason, error));
+    char reason[RESP_FAILURE_MAX];
+    if (connection->tls && error == EPROTO) {
+        (void)snprintf(reason, sizeof reason, "TLS: %.150s", weir_tls_fault(connection->tls));
+        resp_connection_fail(connection, now, EKEYREJECTED, reason);
+        return;
+    }
+    char said[ERROR_REASON_MAX];
+    resp_connection_fail(connection, now, error, weir_error_reason(said, error));
 }
 
 void weir_resp_connection_free(struct resp_connection *connection)
@@ -181,12 +201,19 @@ static void resp_connection_handshake_reply(struct resp_connection *connection, 
 
 /* ---- connecting ------------------------------------------------------------------------------- */
 
-static void connection_established(struct resp_connection *connection)
+static void connection_established(struct resp_connection *connection, int64_t now)
 {
     int one = 1;
     (void)setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     (void)setsockopt(connection->fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     connection->state = CONNECTION_HANDSHAKE;
+    if (connection->owner->tls && connection->host.name[0] != '/') {
+        connection->tls = weir_tls_connect(connection->owner->tls, connection->fd, connection->host.name);
+        if (!connection->tls) {
+            resp_connection_fault(connection, now, ENOMEM);
+            return;
+        }
+    }
     begin_handshake(connection, HANDSHAKE_HELLO);
 }
 
@@ -201,7 +228,7 @@ static void connect_next_address(struct resp_connection *connection, int64_t now
             continue;
         }
         if (connect(connection->fd, address->ai_addr, address->ai_addrlen) == 0) {
-            connection_established(connection);
+            connection_established(connection, now);
             return;
         }
         error = errno;
@@ -229,7 +256,7 @@ static void resp_connection_connected(struct resp_connection *connection, int64_
     if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
         error = errno;
     if (error == 0) {
-        connection_established(connection);
+        connection_established(connection, now);
         return;
     }
     (void)close(connection->fd);
@@ -289,6 +316,14 @@ static void append_waiting_requests(struct resp_connection *connection)
     }
 }
 
+static ssize_t connection_send(struct resp_connection *connection)
+{
+    const char *bytes = buffer_bytes(&connection->out);
+    size_t len = buffer_len(&connection->out);
+    return connection->tls ? weir_tls_send(connection->tls, bytes, len)
+                           : send(connection->fd, bytes, len, MSG_NOSIGNAL);
+}
+
 static void flush_connection(struct resp_connection *connection, int64_t now)
 {
     if (connection->state == CONNECTION_OPEN && !connection->ends)
@@ -298,8 +333,7 @@ static void flush_connection(struct resp_connection *connection, int64_t now)
         return;
     }
     while (connection->state >= CONNECTION_HANDSHAKE && buffer_len(&connection->out) > 0) {
-        ssize_t sent =
-            send(connection->fd, buffer_bytes(&connection->out), buffer_len(&connection->out), MSG_NOSIGNAL);
+        ssize_t sent = connection_send(connection);
         if (sent >= 0) {
             connection->written += (uint64_t)sent;
             weir_buffer_drop(&connection->out, (size_t)sent, BUFFER_KEPT);
@@ -369,7 +403,8 @@ static void receive_replies(struct resp_connection *connection, int64_t now)
             resp_connection_fail(connection, now, EMSGSIZE, "its answer is too long");
             return;
         }
-        got = recv(connection->fd, room, READ_SIZE, 0);
+        got = connection->tls ? weir_tls_recv(connection->tls, room, READ_SIZE)
+                              : recv(connection->fd, room, READ_SIZE, 0);
         if (got > 0)
             buffer_wrote(&connection->in, (size_t)got);
     } while (got > 0 && buffer_len(&connection->in) - had < had / 2);
@@ -441,20 +476,35 @@ static short connection_events(const struct resp_connection *connection)
         return POLLOUT;
     if (connection->state < CONNECTION_HANDSHAKE)
         return 0;
-    return (short)(POLLIN | (connection->out.end > connection->out.start ? POLLOUT : 0));
+    bool sends = connection->out.end > connection->out.start;
+    if (connection->tls)
+        sends = (sends && !weir_tls_send_wants_read(connection->tls)) ||
+                weir_tls_recv_wants_write(connection->tls);
+    return (short)(POLLIN | (sends ? POLLOUT : 0));
+}
+
+/* May something be read, although poll does not say so? */
+static bool connection_can_read(const struct resp_connection *connection)
+{
+    return connection->tls &&
+           (weir_tls_pending(connection->tls) || weir_tls_recv_wants_write(connection->tls));
 }
 
 void weir_resp_connections_poll(struct resp_connection *connections, size_t count, struct wakeup *wakeup,
                                 int64_t until_ns)
 {
     struct pollfd files[RESP_CLIENT_CONNECTIONS_MAX + 1];
+    bool pending = false;
     files[0] = (struct pollfd){.fd = weir_wakeup_fd(wakeup), .events = POLLIN};
     for (size_t i = 0; i < count; i++) {
+        pending |= connections[i].tls && weir_tls_pending(connections[i].tls);
         short events = connection_events(&connections[i]);
         files[i + 1] = (struct pollfd){.fd = events ? connections[i].fd : -1, .events = events};
     }
-    int64_t now = weir_clock_kernel(), wait = until_ns <= now ? 0 : min64(until_ns - now, ROUND_NS);
-    if (poll(files, (nfds_t)count + 1, (int)((wait + WEIR_MS - 1) / WEIR_MS)) <= 0)
+    int64_t now = weir_clock_kernel(),
+            wait = until_ns <= now || pending ? 0 : min64(until_ns - now, ROUND_NS);
+    int ready = poll(files, (nfds_t)count + 1, (int)((wait + WEIR_MS - 1) / WEIR_MS));
+    if (ready < 0 || (ready == 0 && !pending))
         return;
     now = weir_clock_kernel();
     if (files[0].revents)
@@ -462,7 +512,8 @@ void weir_resp_connections_poll(struct resp_connection *connections, size_t coun
     for (size_t i = 0; i < count; i++) {
         if (connections[i].state == CONNECTION_CONNECTING && files[i + 1].revents)
             resp_connection_connected(&connections[i], now);
-        else if (connections[i].state >= CONNECTION_HANDSHAKE && files[i + 1].revents & ~POLLOUT)
+        else if (connections[i].state >= CONNECTION_HANDSHAKE &&
+                 (files[i + 1].revents & ~POLLOUT || connection_can_read(&connections[i])))
             receive_replies(&connections[i], now);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "resp_client/client.h"
 #include "resp_client/lookup.h"
+#include "tls/tls.h"
 
 struct client_request {
     struct client_request *next;
@@ -37,6 +38,7 @@ struct resp_connection_owner {
     size_t in_most;   /* bytes of one answer */
     bool needs_resp3; /* a server that does not know HELLO is refused */
     struct wakeup *wakeup;
+    struct tls_context *tls; /* or NULL */
     uint64_t random;
     void (*answered)(void *owner, struct client_request *request, const struct resp_value *value, bool asked,
                      const char *why);                                          /* takes the request */
@@ -68,6 +70,7 @@ struct resp_connection {
     enum resp_connection_state state;
     enum handshake_step handshake; /* the answer that is awaited */
     int fd;
+    struct tls_session *tls; /* or NULL */
     struct lookup *lookup;
     const struct addrinfo *address; /* that is being tried; the ones behind it are next */
     int64_t until_ns;               /* it has to be open */
@@ -81,6 +84,9 @@ struct resp_connection {
     struct resp_failure failure;
 };
 
+/* Sets owner->tls as the URL says. false: `err` says which file is wrong. */
+bool weir_resp_connection_secure(struct resp_connection_owner *owner, const struct url_tls *tls,
+                                 struct weir_error *err);
 void weir_resp_connection_init(struct resp_connection *connection, struct resp_connection_owner *owner,
                                const struct server_host *host);
 void weir_resp_connection_free(struct resp_connection *connection); /* everything is answered with NULL */

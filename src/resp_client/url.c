@@ -18,13 +18,13 @@
 
 /* What is known of the schemes there are. */
 static const struct url_scheme {
-    const char *name;
-    int port;
+    const char *name, *secure; /* with TLS; or "" */
+    int port, secure_port;
     bool path;
-} schemes[] = {{"zookeeper", 2181, true},
-               {"redis", 6379, true},
-               {"redis+cluster", 6379, false},
-               {"weir", WEIR_PORT, false}};
+} schemes[] = {{"zookeeper", "", 2181, 0, true},
+               {"redis", "rediss", 6379, 6379, true},
+               {"redis+cluster", "rediss+cluster", 6379, 6379, false},
+               {"weir", "weirs", WEIR_PORT, WEIR_TLS_PORT, false}};
 
 static const struct url_scheme *find_scheme(const char *name)
 {
@@ -108,6 +108,11 @@ static bool read_scheme(struct server_url *url, struct url_span *rest, struct we
         return weir_error_complain(err, "no coordinator has such a long scheme; " SHAPE);
     for (char *at = url->scheme; *at; at++)
         *at = weir_text_lower(*at);
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0] && !url->tls.on; i++)
+        if (strcmp(schemes[i].secure, url->scheme) == 0) {
+            (void)snprintf(url->scheme, sizeof url->scheme, "%s", schemes[i].name);
+            url->tls.on = true;
+        }
     return true;
 }
 
@@ -229,6 +234,53 @@ static bool read_path(struct server_url *url, struct url_span path, struct weir_
     return true;
 }
 
+static bool url_span_is(struct url_span span, const char *text)
+{
+    return url_span_len(span) == strlen(text) && memcmp(span.at, text, url_span_len(span)) == 0;
+}
+
+/* One option. false: it is none of TLS. *good: it is right. */
+static bool read_tls_option(struct url_tls *tls, struct url_span value, bool *good)
+{
+    struct url_span name;
+    if (!url_span_cut(&value, '=', &name))
+        return false;
+    char *path = url_span_is(name, "cacert") ? tls->cacert
+                 : url_span_is(name, "cert") ? tls->cert
+                 : url_span_is(name, "key")  ? tls->key
+                                             : NULL;
+    if (path)
+        *good = !path[0] && url_span_len(value) > 0 && percent_decode(value, path, URL_PATH_MAX);
+    else if (url_span_is(name, "insecure"))
+        *good = tls->insecure = url_span_is(value, "yes");
+    else
+        return false;
+    return true;
+}
+
+/* Takes the options of TLS out of the query: all others are the coordinator's. */
+static bool take_tls_options(struct server_url *url, struct weir_error *err)
+{
+    char rest[sizeof url->query];
+    struct text text;
+    weir_text_init(&text, rest, sizeof rest);
+    struct url_span query = {url->query, url->query + strlen(url->query)}, one;
+    for (bool more = url->query[0]; more;) {
+        bool good = true;
+        more = url_span_cut(&query, '&', &one);
+        if (!more)
+            one = query;
+        if (!read_tls_option(&url->tls, one, &good))
+            weir_text_print(&text, "%s%.*s", text.len > 0 ? "&" : "", (int)url_span_len(one), one.at);
+        if (!good)
+            return weir_error_complain(
+                err, "with TLS a URL has cacert=PATH, cert=PATH, key=PATH and insecure=yes, each "
+                     "once");
+    }
+    memcpy(url->query, rest, text.len + 1);
+    return true;
+}
+
 static bool read_query(struct server_url *url, struct url_span query, struct weir_error *err)
 {
     if (!url_span_copy(query, url->query, sizeof url->query))
@@ -238,19 +290,20 @@ static bool read_query(struct server_url *url, struct url_span query, struct wei
         if (*at <= ' ' || *at > '~' || *at == '@')
             return weir_error_complain(err, "behind the ? of a URL stand options as name=value, joined by &; "
                                             "a ? in a password is written %%3F");
-    return true;
+    return !url->tls.on || take_tls_options(url, err);
 }
 
 /* ---- the whole ---- */
 
 static void write_shown_url(struct server_url *url)
 {
+    const struct url_scheme *scheme = url->tls.on ? find_scheme(url->scheme) : NULL;
     struct text text;
     weir_text_init(&text, url->shown, sizeof url->shown);
     if (url->host_count == 0) {
         weir_text_print(&text, "%s:%s", url->scheme, url->path[0] ? url->path + 1 : "");
     } else {
-        weir_text_print(&text, "%s://", url->scheme);
+        weir_text_print(&text, "%s://", scheme ? scheme->secure : url->scheme);
         for (size_t i = 0; i < url->host_count; i++) {
             const struct server_host *host = &url->hosts[i];
             bool v6 = host->name[0] != '/' && strchr(host->name, ':');
@@ -306,7 +359,10 @@ static bool read_remote(struct server_url *url, struct url_span rest, bool serve
     if (!read_url_user(url, user, server, err))
         return false;
     const struct url_scheme *scheme = find_scheme(url->scheme);
-    int port = server ? WEIR_PORT : scheme ? scheme->port : 0;
+    int port = server        ? (url->tls.on ? WEIR_TLS_PORT : WEIR_PORT)
+               : !scheme     ? 0
+               : url->tls.on ? scheme->secure_port
+                             : scheme->port;
     return is_unix ? read_unix(url, authority, err)
                    : read_hosts(url, authority, port, err) && read_path(url, path, err);
 }
@@ -344,7 +400,8 @@ bool weir_url_read(struct server_url *url, const char *text, struct weir_error *
 
 bool weir_url_read_server(struct server_url *url, const char *text, struct weir_error *err)
 {
-    bool known = strncmp(text, "redis:", 6) == 0 || strncmp(text, "unix:", 5) == 0;
+    bool known =
+        strncmp(text, "redis:", 6) == 0 || strncmp(text, "rediss:", 7) == 0 || strncmp(text, "unix:", 5) == 0;
     if (known && read_url(url, text, true, err) && url->host_count == 1 &&
         (!url->user[0] || url->password[0]) && /* or nobody would be logged in */
         (!url->path[0] || strcmp(url->path, "/0") == 0)) {
@@ -354,5 +411,6 @@ bool weir_url_read_server(struct server_url *url, const char *text, struct weir_
     }
     weir_secret_wipe(url, sizeof *url);
     return weir_error_complain(
-        err, "not the address of a server; write redis://[user:password@]host:port or unix:///path");
+        err, "not the address of a server; write redis://[user:password@]host:port, rediss:// with TLS, or "
+             "unix:///path");
 }

@@ -211,7 +211,7 @@ static struct tls_context *make_context(const SSL_METHOD *method, struct weir_er
                                        SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
                                        SSL_OP_IGNORE_UNEXPECTED_EOF);
     (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                    SSL_MODE_RELEASE_BUFFERS);
+                                    SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     (void)SSL_CTX_clear_mode(ctx,
                              SSL_MODE_AUTO_RETRY); /* a flood of records without data would keep the thread */
     SSL_CTX_set_read_ahead(ctx, 1);

@@ -350,6 +350,89 @@ class Reloading(TlsTest):
             self.assertEqual(client.ask("PING"), "PONG")
 
 
+class Outgoing(TlsTest):
+    """weir itself as the client: its commands, and members of a fleet."""
+
+    def weir(self, *words):
+        done = subprocess.run([server.WEIR, *words], capture_output=True, text=True, env=server.environment(),
+                              timeout=server.PATIENCE)
+        return done.stdout + done.stderr
+
+    def test_commands(self):
+        weir = self.begin(clients="optional", more=USERS)
+        ca, cert, key = (("--" + name, self.files.path(file))
+                         for name, file in (("cacert", "ca.pem"), ("cert", "app.pem"), ("key", "app.key")))
+        url = f"rediss://localhost:{weir.ports['resp_tls']}"
+        take = ("take", "api", "k", "-s")
+        self.assertIn("allowed", self.weir(*take, url, *ca, *cert, *key))
+        self.assertIn("allowed", self.weir(*take, url, "--insecure", *cert, *key))
+        self.assertIn("allowed", self.weir(*take, url.replace("localhost", "127.0.0.1"), *ca, *cert, *key))
+        self.assertIn("NOPERM", self.weir(*take, url, *ca))
+        for words, told in (((url,), "TLS: unable to get local issuer certificate; --cacert FILE names its CA"),
+                            ((url, "--cacert", self.files.path("app.pem")), "TLS: "),
+                            ((url, *ca, *cert), "key is missing"),
+                            ((url, "--cacert", "/nowhere"), "tls: ca /nowhere cannot be read: No such file"),
+                            ((f"rediss://127.0.0.1:{weir.port}", *ca), "wrong version number; is TLS spoken on that port?"),
+                            ((weir.url(), *ca), "are for rediss://, not for redis://")):
+            with self.subTest(words):
+                self.assertIn(told, self.weir(*take, *words))
+
+    def test_an_answer_of_many_records(self):
+        """What OpenSSL has read and not handed out yet is read before anything is waited for."""
+        weir = self.begin()
+        with self.connect(weir, version=3) as client:
+            client.pipeline(*[["WEIR.POLICY", "SET", f"p{i}", "100/s burst=200 name=" + "n" * 40] for i in range(250)])
+        names = self.weir("policy", "list", "--json", "-s", f"rediss://localhost:{weir.ports['resp_tls']}",
+                          "--cacert", self.files.path("ca.pem"))
+        self.assertEqual(names.count("n" * 40), 250)
+
+    def lease(self, coordinator):
+        """A server that leases from there; what one take says."""
+        node = self.start(config="policies:\n  - name: egress\n    limits: 1000/300d algo=quota\n"
+                          f"    fleet: {{coordinator: \"{coordinator}\", base: 10, wait: 10s}}\n")
+        with node.connect(version=3) as client:
+            return client.ask("WEIR.TAKE", "egress", "k")
+
+    def test_a_fleet_of_weir_servers(self):
+        root = self.start(config=self.tls().replace(POLICIES, """\
+policies:
+  - name: egress
+    limits: 1000/300d algo=quota
+    fleet: {coordinator: "local:", base: 10}
+"""), also=("resp_tls",))
+        at = f"localhost:{root.ports['resp_tls']}?cacert={self.files.path('ca.pem')}"
+        self.assertTrue(self.lease("weirs://" + at)["allowed"])
+        shown = self.weir("quota", "show", "egress", "-c", "weirs://" + at)
+        self.assertIn("1 000", shown)
+        self.assertIn("weir quota: ", self.weir("quota", "show", "egress", "-c", f"weirs://localhost:{root.ports['resp_tls']}"))
+
+    @unittest.skipUnless(shutil.which("redis-server"), "there is no redis-server")
+    def test_a_fleet_on_redis(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with tempfile.TemporaryDirectory(prefix="weir-redis-") as folder:
+            redis = subprocess.Popen(
+                ["redis-server", "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder,
+                 "--tls-cert-file", self.files.path("server.pem"), "--tls-key-file", self.files.path("server.key"),
+                 "--tls-ca-cert-file", self.files.path("ca.pem")], stdout=subprocess.PIPE, text=True)
+            try:
+                for line in redis.stdout:
+                    if "Ready to accept connections" in line:
+                        break
+                else:
+                    self.skipTest("this redis-server speaks no TLS")
+                files = "&".join(f"{name}={self.files.path(file)}" for name, file in
+                                 (("cacert", "ca.pem"), ("cert", "app.pem"), ("key", "app.key")))
+                url = f"rediss://127.0.0.1:{port}"
+                self.assertIn("egress", self.weir("quota", "create", "egress", "1000/300d", "-c", f"{url}?{files}"))
+                self.assertTrue(self.lease(f"{url}?{files}")["allowed"])
+                self.assertIn("TLS: ", self.weir("quota", "show", "egress", "-c", f"{url}?{files.partition('&')[2]}"))
+                self.assertIn("TLS: ", self.weir("quota", "show", "egress", "-c", f"{url}?{files.partition('&')[0]}"))
+            finally:
+                redis.kill()
+                redis.communicate()
+
+
 class Hostile(TlsTest):
     def test_what_is_no_handshake(self):
         weir = self.begin()

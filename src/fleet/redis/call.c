@@ -135,7 +135,8 @@ static bool is_permanent_failure(const char *why)
 {
     static const char *const reasons[] = {
         ": NOAUTH",       ": WRONGPASS",          ": NOPERM",
-        ": ERR DB index", ": Connection refused", ": Name or service not known"};
+        ": ERR DB index", ": Connection refused", ": Name or service not known",
+        ": TLS: "};
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (strstr(why, reasons[i]))
             return true;
@@ -148,8 +149,8 @@ static void describe_login_failure(const struct redis *redis, char *why, size_t 
     char *at = strstr(why, "NOAUTH ");
     if (at)
         (void)snprintf(at, size - (size_t)(at - why),
-                       "NOAUTH: it wants a password: %s://:password@host (or user:password@)",
-                       redis->url.scheme);
+                       "NOAUTH: it wants a password: %.*s://:password@host (or user:password@)",
+                       (int)strcspn(redis->url.shown, ":"), redis->url.shown);
 }
 
 void weir_redis_closed(void *arg, const struct server_host *host, const char *why)

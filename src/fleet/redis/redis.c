@@ -317,6 +317,7 @@ static bool start_redis_client(struct redis *redis, struct weir_error *err)
 {
     struct resp_client_options options = {.user = redis->url.user,
                                           .password = redis->url.password,
+                                          .tls = &redis->url.tls,
                                           .opened = weir_redis_opened,
                                           .closed = weir_redis_closed,
                                           .tick = weir_redis_tick,

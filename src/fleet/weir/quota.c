@@ -126,7 +126,8 @@ static bool tier_quota_list(struct resp_client *client, int64_t deadline_ns, str
 /* ---- all ---- */
 
 /* Its file says what is shared, or who it leases from itself: what keeps the total is changed there. */
-static bool refuse_quota_change(int32_t op, const struct server_host *host, struct weir_error *err)
+static bool refuse_quota_change(int32_t op, const struct server_url *url, const struct server_host *host,
+                                struct weir_error *err)
 {
     const char *how = op == QUOTA_CREATE   ? "write it into"
                       : op == QUOTA_DELETE ? "take it out of"
@@ -134,9 +135,9 @@ static bool refuse_quota_change(int32_t op, const struct server_host *host, stru
     return weir_error_complain(
         err,
         "a weir server's totals are its policies: %s its weir.yaml, and weir reload -s "
-        "redis://%.60s:%d; if it leases this one itself, weir quota at the coordinator "
+        "redis%s://%.60s:%d; if it leases this one itself, weir quota at the coordinator "
         "that its file names",
-        how, host->name, host->port);
+        how, url->tls.on ? "s" : "", host->name, host->port);
 }
 
 bool weir_tier_quota(struct resp_client *client, const struct server_url *url, int64_t deadline_ns,
@@ -156,7 +157,7 @@ bool weir_tier_quota(struct resp_client *client, const struct server_url *url, i
         weir_resp_client_wait(client, query.host, words.words, words.count, deadline_ns, quota_shown, &query);
         return query.good;
     }
-    return refuse_quota_change(ask->op, query.host, err);
+    return refuse_quota_change(ask->op, url, query.host, err);
 }
 
 /* An address has many spellings, too. */

@@ -205,6 +205,7 @@ static struct coordinator *tier_open(const struct server_url *url, const struct 
         tier->sink = *sink;
     const struct resp_client_options client = {.user = tier->url.user,
                                                .password = tier->url.password,
+                                               .tls = &tier->url.tls,
                                                .connect_ns = tier->options.connect_ns,
                                                .opened = tier_connection_opened,
                                                .closed = tier_connection_closed,

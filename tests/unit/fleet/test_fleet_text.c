@@ -94,7 +94,39 @@ TEST(a_server_is_named_by_redis_or_unix)
         if (!CHECK(!read_server(others[i])))
             printf("# %s\n", others[i]);
     CHECK_STR(err.text,
-              "not the address of a server; write redis://[user:password@]host:port or unix:///path");
+              "not the address of a server; write redis://[user:password@]host:port, rediss:// with TLS, or "
+              "unix:///path");
+    CHECK(read_server("rediss://u:p@h") && url.tls.on && !url.tls.insecure);
+    CHECK_STR(url.shown, "rediss://h:9449");
+    CHECK(read_server("redis://h") && !url.tls.on);
+}
+
+TEST(tls_is_a_scheme_and_has_options)
+{
+    CHECK(read_url("rediss://u:p@a,b:7/3?base=5&cacert=%2fetc%2fca.pem&cert=c&key=k&insecure=yes&nodes=2"));
+    CHECK(url.tls.on && url.tls.insecure);
+    CHECK_STR(url.scheme, "redis");
+    CHECK_STR(url.tls.cacert, "/etc/ca.pem");
+    CHECK_STR(url.tls.cert, "c");
+    CHECK_STR(url.tls.key, "k");
+    CHECK_STR(url.query, "base=5&nodes=2"); /* what is left is the coordinator's */
+    CHECK_STR(url.shown, "rediss://a:6379,b:7/3?base=5&nodes=2");
+    CHECK(read_url("rediss+cluster://a"));
+    CHECK_STR(url.scheme, "redis+cluster");
+    CHECK_STR(url.shown, "rediss+cluster://a:6379");
+    CHECK(read_url("weirs://a?cacert=x"));
+    CHECK_STR(url.shown, "weirs://a:9449");
+    static const char *const wrong[] = {
+        "weirs://a?cacert=",   "weirs://a?cacert=x&cacert=y", "weirs://a?insecure=no",
+        "weirs://a?insecure=", "weirs://a?cert=%00",          "weirs://a?key=%4"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (!CHECK(!read_url(wrong[i]) && strstr(err.text, "with TLS a URL has cacert=PATH")))
+            printf("# %s\n", wrong[i]);
+    char longer[400] = "weirs://a?cacert=";
+    memset(longer + strlen(longer), 'x', URL_PATH_MAX);
+    CHECK(!read_url(longer));
+    longer[strlen(longer) - 1] = '\0';
+    CHECK(read_url(longer) && strlen(url.tls.cacert) == URL_PATH_MAX - 1);
 }
 
 TEST(what_is_no_url_is_refused_with_a_sentence)
@@ -203,22 +235,36 @@ TEST(every_scheme_has_its_kind_and_others_are_told_which_there_are)
     CHECK(kind("weir://a") == &weir_coordinator_weir);
     CHECK(kind("local:") == &weir_coordinator_local);
     CHECK(!kind("zk://a"));
-    CHECK_STR(err.text,
-              "no coordinator has the scheme 'zk'; there are zookeeper://, redis://, redis+cluster://, "
-              "weir:// and local:; did you mean zookeeper?");
+    CHECK_STR(
+        err.text,
+        "no coordinator has the scheme 'zk'; there are zookeeper://, redis://, redis+cluster://, "
+        "weir:// and local:, with TLS rediss://, rediss+cluster:// and weirs://; did you mean zookeeper?");
     CHECK(!kind("zokeeper://a"));
     CHECK(strstr(err.text, "did you mean zookeeper?"));
     CHECK(!kind("etcd://a"));
     CHECK(!strstr(err.text, "did you mean"));
 }
 
+static struct weir_fleet_options options;
+
+static bool read_options_of(const char *scheme, const char *query)
+{
+    memset(&url, 0, sizeof url);
+    (void)snprintf(url.scheme, sizeof url.scheme, "%s", scheme);
+    (void)snprintf(url.query, sizeof url.query, "%s", query);
+    memset(&err, 0, sizeof err);
+    return weir_fleet_options_read(&options, &url, &err);
+}
+
 TEST(who_asks_for_tls_is_not_led_to_a_line_without)
 {
-    static const char *const urls[] = {"rediss://u:p@a", "rediss+cluster://u:p@a", "weirs://u:p@a"};
-    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
-        CHECK(!kind(urls[i]));
-        CHECK(strstr(err.text, "TLS") && strstr(err.text, "tunnel") && !strstr(err.text, "did you mean"));
-    }
+    CHECK(kind("rediss://u:p@a") == &weir_coordinator_redis && url.tls.on);
+    CHECK(kind("rediss+cluster://u:p@a") == &weir_coordinator_redis && url.tls.on);
+    CHECK(kind("weirs://u:p@a") == &weir_coordinator_weir && url.tls.on);
+    CHECK(!kind("rediss+sentinel://u:p@a"));
+    CHECK(strstr(err.text, "with TLS rediss://") && !strstr(err.text, "did you mean"));
+    CHECK(read_options_of("redis", "") && !read_options_of("redis", "cacert=x"));
+    CHECK_STR(err.text, "cacert is for rediss://, rediss+cluster:// and weirs:// only; leave it out");
 }
 
 TEST(names_are_those_that_every_coordinator_can_keep)
@@ -240,17 +286,6 @@ TEST(names_are_those_that_every_coordinator_can_keep)
 }
 
 /* ---- options ---- */
-
-static struct weir_fleet_options options;
-
-static bool read_options_of(const char *scheme, const char *query)
-{
-    memset(&url, 0, sizeof url);
-    (void)snprintf(url.scheme, sizeof url.scheme, "%s", scheme);
-    (void)snprintf(url.query, sizeof url.query, "%s", query);
-    memset(&err, 0, sizeof err);
-    return weir_fleet_options_read(&options, &url, &err);
-}
 
 static bool read_options(const char *query)
 {
