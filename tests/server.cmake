@@ -91,7 +91,8 @@ endforeach()
 
 weir_service_test(unit-change unit/service/test_change.c unit/service/service_kit.c)
 weir_service_test(unit-apply unit/service/test_apply.c unit/service/service_kit.c)
-foreach(test unit-change unit-apply unit-config-memory unit-service-memory) # failing_memory.h
+weir_service_test(unit-http-memory unit/service/test_http_memory.c unit/service/service_kit.c)
+foreach(test unit-change unit-apply unit-config-memory unit-service-memory unit-http-memory) # failing_memory.h
     target_link_options(${test} PRIVATE
         -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=strdup)
 endforeach()
@@ -109,6 +110,8 @@ weir_service_test(unit-metrics unit/service/test_metrics.c unit/service/service_
 weir_service_test(unit-policy-commands unit/service/test_policy_commands.c unit/service/service_kit.c)
 weir_service_test(unit-override-commands unit/service/test_override_commands.c unit/service/service_kit.c)
 weir_service_test(unit-matrix unit/service/test_matrix.c unit/service/service_kit.c)
+weir_service_test(unit-http-words unit/service/test_http_words.c)
+weir_service_test(unit-http-answers unit/service/test_http_answers.c unit/service/service_kit.c)
 weir_service_test(unit-http-matrix unit/service/test_http_matrix.c unit/service/service_kit.c)
 
 weir_service_test(unit-no-memory unit/service/test_no_memory.c unit/service/service_kit.c)

@@ -217,7 +217,7 @@ static const char *rate_name(const struct call *call, const struct answer *answe
     }
     *end = '\0';
     for (char *at = name; *at; at++)
-        if (*at < 0x20 || *at == 0x7f || *at == '"' || *at == '\\')
+        if ((unsigned char)*at < 0x20 || (unsigned char)*at > 0x7e || *at == '"' || *at == '\\')
             *at = '?';
     return name;
 }

@@ -208,6 +208,7 @@ static void run_batch_requests(struct http_run *run, struct http_batch *batch)
     }
     buffer_put(run->out, "{\"answers\":[", 12);
     run->http.kind = EXCHANGE_ELEMENT;
+    run->http.text = false; /* for programs, whatever they accept */
     run->result =
         weir_run_requests(run->worker, run->session, batch->requests, batch->count, &run->http, run->out);
     run->http.kind = EXCHANGE_RESPONSE;
@@ -408,6 +409,7 @@ static void answer_ready(struct http_run *run)
     weir_buffer_print(run->out, "{\"ready\":%s,\"reasons\":", ready ? "true" : "false");
     buffer_put(run->out, buffer_bytes(&reasons), buffer_len(&reasons));
     buffer_put(run->out, "}", 1);
+    run->out->failed |= reasons.failed;
     weir_buffer_free(&reasons);
     weir_response_finish(run->worker, &run->http, run->out, body_at, ready ? 200 : 503, TYPE_JSON, NULL);
 }

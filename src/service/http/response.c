@@ -427,10 +427,10 @@ static void put_reply(struct reply_reader *reader, const struct http_exchange *h
 
 static const char *type_of_reply(const struct http_exchange *http)
 {
-    return http->kind == EXCHANGE_METRICS       ? METRICS_TEXT_TYPE
-           : http->kind == EXCHANGE_OPENMETRICS ? METRICS_OPEN_TYPE
-           : http->text                         ? TYPE_TEXT
-                                                : TYPE_JSON;
+    return http->kind == EXCHANGE_METRICS                  ? METRICS_TEXT_TYPE
+           : http->kind == EXCHANGE_OPENMETRICS            ? METRICS_OPEN_TYPE
+           : http->text && http->kind != EXCHANGE_THROTTLE ? TYPE_TEXT
+                                                           : TYPE_JSON;
 }
 
 bool weir_response_of_reply(struct worker *worker, const struct http_exchange *http, struct buffer *out,

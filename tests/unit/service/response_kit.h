@@ -49,13 +49,14 @@ CHECK_FUNCTION int look_at_response(const char *bytes, bool to_head)
 CHECK_FUNCTION int ask_http(const char *line, const char *fields, const char *body)
 {
     static char text[65536];
-    char length[48] = "", login[300] = "";
+    char length[96] = "", login[300] = "";
     if (body)
-        (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n", strlen(body));
+        (void)snprintf(length, sizeof length, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                       strlen(body));
     if (credentials)
         (void)snprintf(login, sizeof login, "Authorization: %s\r\n", credentials);
-    int len = snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: weir\r\n%s%s%s\r\n%s", line, login, fields,
-                       length, body ? body : "");
+    int len = snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: localhost\r\n%s%s%s\r\n%s", line, login,
+                       fields, length, body ? body : "");
     if (!CHECK(len > 0 && (size_t)len < sizeof text))
         return 0;
     const char *bytes = kit_ask_http(&kit, text, (size_t)len);

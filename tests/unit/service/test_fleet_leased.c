@@ -218,6 +218,33 @@ TEST(who_finds_it_empty_waits_for_the_coordinator)
     kit_close(&kit);
 }
 
+TEST(who_asks_by_http_waits_as_well)
+{
+    static const char request[] = "GET /v1/take/egress/a?n=3 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const char batch[] =
+        "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 44\r\n\r\n{\"requests\":[{\"policy\":\"egress\",\"key\":\"a\"}]}";
+    struct kit kit;
+    struct fake *fake = open_fleet(&kit, FLEET(", wait: 20ms"));
+    if (!fake)
+        return;
+    CHECK_STR(kit_ask_http(&kit, request, sizeof request - 1), "");
+    CHECK_EQ(kit.state, RUN_PENDING);
+    CHECK_STR(kit_resume(&kit), "");
+    fill(fake, 10);
+    const char *answer = kit_resume(&kit);
+    CHECK(strncmp(answer, "HTTP/1.1 200 OK\r\n", 17) == 0 && strstr(answer, "\"remaining\":7,"));
+    CHECK_EQ(kit.state, RUN_READY);
+    CHECK_EQ(kit_field(kit_ask(&kit, "WEIR.TAKE egress a 7"), "allowed"), 1);
+    CHECK(strstr(kit_ask_http(&kit, batch, sizeof batch - 1), "\"allowed\":false")); /* a batch does not */
+    CHECK_STR(kit_ask_http(&kit, request, sizeof request - 1), "");
+    kit_clock(&kit, START_MS + 20);
+    answer = kit_resume(&kit);
+    CHECK(strncmp(answer, "HTTP/1.1 429 ", 13) == 0 && strstr(answer, "\r\nRetry-After: 1\r\n"));
+    CHECK_EQ(atomic_load(&kit.worker->waiting), 0);
+    kit_close(&kit);
+}
+
 TEST(nobody_waits_longer_than_wait)
 {
     struct kit kit;
