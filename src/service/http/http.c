@@ -452,7 +452,7 @@ static void take_forward(struct http_run *run, const struct forward_decision *de
         words[count++] = (struct slice){"1", 1};
     }
     words[count++] = (struct slice){"FULL", 4};
-    run->http.unavailable = decision->on_unavailable;
+    run->http.unavailable = (uint8_t)decision->on_unavailable;
     run->http.refusal_status = (int16_t)decision->status;
     run_words(run, words, count);
 }
