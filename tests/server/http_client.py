@@ -56,7 +56,7 @@ class HttpClient(server.Client):
             name, value = field.decode("utf-8").split(":", 1)
             fields.append((name.lower(), value.strip()))
         found = Response(int(status), fields, b"")
-        if int(status) != 100 and not to_head:
+        if int(status) not in (100, 204) and not to_head:
             found.body = self.exactly(int(found["content-length"]))
         return found
 

@@ -86,10 +86,12 @@ static size_t write_head(struct worker *worker, const struct http_exchange *http
     at = put_decimal(at, status);
     *at++ = ' ';
     at = put_bytes(at, title, strlen(title));
-    at = PUT(at, "\r\nContent-Type: ");
-    at = put_bytes(at, type, strlen(type));
-    at = PUT(at, "\r\nContent-Length: ");
-    at = put_decimal(at, (int64_t)body_len);
+    if (status != 204) { /* which has none, and says nothing about it: RFC 9110, 8.6 */
+        at = PUT(at, "\r\nContent-Type: ");
+        at = put_bytes(at, type, strlen(type));
+        at = PUT(at, "\r\nContent-Length: ");
+        at = put_decimal(at, (int64_t)body_len);
+    }
     at = PUT(at, "\r\nCache-Control: no-store\r\n");
     refresh_date(worker);
     at = put_bytes(at, worker->date, worker->date_len);

@@ -106,14 +106,17 @@ READER_FUNCTION const char *read_response(struct response *response, const char 
     if (wrong)
         return wrong;
     const char *length = response_field(response, "Content-Length"), *rest;
+    response->body = at;
+    response->used = (size_t)(at - bytes);
+    if (response->status == 204)
+        return length || response_field(response, "Content-Type") ? "a 204 has no body" : NULL;
     if (!length || !response_field(response, "Content-Type") || !response_field(response, "Date") ||
         !response_field(response, "Cache-Control"))
         return "a field is missing";
     response->body_len = strtoull(length, (char **)(uintptr_t)&rest, 10);
     if (*rest || length[0] == '-' || (!to_head && response->body_len > (size_t)(end - at)))
         return "Content-Length";
-    response->body = at;
-    response->used = (size_t)(at - bytes) + (to_head ? 0 : response->body_len);
+    response->used += to_head ? 0 : response->body_len;
     return NULL;
 }
 

@@ -128,7 +128,7 @@ TEST(names_are_escaped_in_json_and_plain_in_fields)
     CHECK(read_rate_item(response_field(&answer, "RateLimit"), &item));
     CHECK_STR(item.name, "quoted a?b?c");
     CHECK_EQ(get("/v1/take/quoted/k?n=5"), 429);
-    CHECK_STR(json_at("detail"), "refused by a\"b\\c");
+    CHECK_STR(json_at("detail"), "refused by a\"b\\c; retry after 12 s");
     CHECK_STR(json_at("violated-policies.0"), "quoted a?b?c"); /* as RateLimit-Policy names it */
     CHECK_EQ(post("/v1/charge", "{\"policy\":\"quoted\",\"key\":\"d\",\"n\":3}"), 200);
     CHECK_EQ(post("/v1/reset", "{\"policy\":\"quoted\",\"key\":\"d\"}"), 200);
@@ -152,7 +152,7 @@ TEST(of_several_pairs_names_have_their_policy)
     CHECK_STR(json_at("limits.2.name"), "api/5/m");
     CHECK_STR(json_at("limit"), "api/5/m");
     CHECK_EQ(post("/v1/take", body), 429);
-    CHECK_STR(json_at("detail"), "refused by api/5/m");
+    CHECK_STR(json_at("detail"), "refused by api/5/m; retry after 12 s");
     CHECK(read_rate_item(response_field(&answer, "RateLimit-Policy"), &item));
     CHECK_STR(json_at("violated-policies.0"), item.name);
     CHECK(begins(item.name, "api"));
@@ -316,10 +316,11 @@ TEST(people_read_sentences)
         return;
     CHECK_STR(words("/v1/take/api/k"), "allowed; 4 left\n");
     CHECK_STR(words("/v1/take/api/k?n=5"), "refused by 5/m; retry after 12 s\n");
-    CHECK_STR(words("/v1/take/api/k?n=6"), "refused by 5/m; waiting will not help\n");
+    CHECK_STR(words("/v1/take/api/k?n=6"),
+              "refused by 5/m: 6 exceeds the burst of 5; waiting will not help\n");
     CHECK_STR(words("/v1/take/free/k"), "allowed\n");
     CHECK_STR(words("/v1/take/seen/k"), "allowed; 0 left\n");
-    CHECK_STR(words("/v1/take/seen/k"), "allowed (shadow mode) by 1/h; 0 left\n");
+    CHECK_STR(words("/v1/take/seen/k"), "allowed in shadow mode; else refused by 1/h\n");
     CHECK(strstr(words("/v1/take/nope/k"), "no policy 'nope'") != NULL);
     CHECK_EQ(answer.status, 404);
     CHECK(strstr(words("/v1/policies/api"), "limits: 5/m\n") != NULL);
@@ -372,6 +373,24 @@ TEST(head_has_the_length_and_no_body)
     CHECK_EQ(ask_http("HEAD /v1/take/api/k", "", NULL), 405); /* it would take */
     CHECK_EQ(get("/v1/peek/api/k"), 200);
     CHECK_STR(json_at("used"), "0");
+    kit_end();
+}
+
+/* Pages of other sites that weir.yaml lets in; the longest fields that a head can have. */
+TEST(a_preflight_has_no_body_and_no_length)
+{
+    static const char origin[] = "Origin: https://app.example\r\n";
+    if (!kit_begin("http: {cors: [\"https://app.example\"]}\npolicies: [{name: api, limits: 5/m}]\n"))
+        return;
+    CHECK_EQ(ask_http("OPTIONS /v1/take",
+                      "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n", NULL),
+             204);
+    CHECK_STR(header("Access-Control-Allow-Origin"), "https://app.example");
+    CHECK_EQ(ask_http("GET /v1/take/api/k", origin, NULL), 200);
+    CHECK_STR(header("Access-Control-Allow-Origin"), "https://app.example");
+    CHECK_STR(header("Vary"), "Origin");
+    CHECK_EQ(ask_http("GET /v1/take/api/k", "Origin: https://evil.example\r\n", NULL), 403);
+    CHECK_STR(header("Access-Control-Allow-Origin"), "(none)");
     kit_end();
 }
 
