@@ -43,12 +43,15 @@ class Closed(Exception):
 class Client:
     """Says bytes, reads replies of both versions. Text is str; what is no UTF-8 comes as surrogates."""
 
-    def __init__(self, address, version=2, user=None, password=None, tls=None):
+    def __init__(self, address, version=2, user=None, password=None, tls=None, source=None, first=b""):
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(PATIENCE)
         try:
+            if source:
+                self.socket.bind((source, 0))
             self.socket.connect(address)
+            self.socket.sendall(first)  # before TLS
         except OSError:
             self.socket.close()
             raise

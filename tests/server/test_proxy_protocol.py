@@ -3,9 +3,12 @@
 """Connections that a load balancer passes on: the header of the PROXY protocol says whose they are."""
 
 import socket
+import ssl
 import struct
+import tempfile
 
 import server
+import test_tls
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 CONFIG = """listen: {proxy_protocol: [resp, http]}
@@ -30,11 +33,8 @@ def address(client):
 
 class ProxyProtocol(server.ServerTest):
     def connect(self, weir, first, source="127.0.0.1"):
-        client = server.Client.__new__(server.Client)
-        client.socket = socket.create_connection(weir.address(), server.PATIENCE, (source, 0))
-        client.bytes, client.at = b"", 0
+        client = server.Client(weir.address(), first=first, source=source)
         self.addCleanup(client.close)
-        client.raw(first)
         return client
 
     def test_the_client_is_the_one_of_the_header(self):
@@ -82,6 +82,17 @@ class ProxyProtocol(server.ServerTest):
     def test_other_listeners_need_no_header(self):
         weir = self.start(config=CONFIG.replace("[resp, http]", "[http]"))
         self.assertEqual(self.connect(weir, server.encode("PING")).read(), "PONG")
+
+    def test_tls_begins_behind_the_header(self):
+        with tempfile.TemporaryDirectory(prefix="weir-tls-") as folder:
+            files = test_tls.Files(folder)
+            files.sign("server")
+            weir = self.start(also=("resp_tls",), config=CONFIG.replace("[resp, http]", "[resp_tls]") +
+                              f"tls: {{cert: {files.path('server.pem')}, key: {files.path('server.key')}}}\n")
+            context = ssl.create_default_context(cafile=files.path("ca.pem"))
+        client = server.Client(("127.0.0.1", weir.ports["resp_tls"]), first=header("192.0.2.7"), tls=context)
+        self.addCleanup(client.close)
+        self.assertEqual(address(client), "192.0.2.7:40000")
 
     def test_one_that_says_nothing_does_not_keep_the_server_from_ending(self):
         weir = self.start(config=CONFIG)
