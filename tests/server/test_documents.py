@@ -86,7 +86,8 @@ class Session:
 @unittest.skipUnless(CLI, "there is no redis-cli")
 class Documents(server.ServerTest):
     def session(self, *arguments, config=None):
-        shell = Session(self.start("--test-clock", *arguments, config=config))
+        weir = self.start("--test-clock", *arguments, config=config, also=("http",))
+        shell = Session(weir, {"localhost:9050": f"127.0.0.1:{weir.ports['http']}"})
         self.addCleanup(shell.close)
         return shell
 
@@ -94,11 +95,12 @@ class Documents(server.ServerTest):
         """Runs what asks a server, in its order."""
         shell = self.session("--config", str(server.ROOT / CONFIG)) if config is None else self.session(config=config)
         asks = [(command, output) for command, output in sessions(read(name))
-                if re.match(r"redis-cli |weir (?!serve|spec|sim|bench)", command)]
+                if re.match(r"redis-cli |curl |weir (?!serve|spec|sim|bench)", command)]
         self.assertGreaterEqual(len(asks), least)
         for command, output in asks:
             with self.subTest(f"{name}: {command}"):
                 got = re.sub(r" +$", "", shell.run(command), flags=re.M)
+                got += "\n" if got and not got.endswith("\n") else ""
                 if not as_pattern(output).match(got):
                     self.assertEqual(got, output)
 
@@ -107,6 +109,9 @@ class Documents(server.ServerTest):
 
     def test_the_tutorial(self):
         self.check("docs/server.md", 20)
+
+    def test_http(self):
+        self.check("docs/http.md", 5)
 
     def test_coming_from(self):
         self.check("docs/coming-from.md", 5, config="")
