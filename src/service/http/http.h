@@ -8,8 +8,6 @@
 #include "http/request.h"
 #include "service/commands/call.h"
 
-#define HTTP_BATCH_MAX 1000 /* questions of one request */
-
 /* Runs a request and appends its response to `out`. `admin`: administrative routes are served on its address.
  * RUN_PENDING with nothing done: the credentials are being checked; the same request is to be run again when
  * session->pending was answered, so its bytes must stay as they are. */
