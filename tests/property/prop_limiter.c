@@ -3,6 +3,7 @@
  * A limiter in the hands of one thread decides as the exact model does, in every field of every verdict, and
  * keeps the law: for every algorithm, for several limits, and across changes from any limit to any other.
  */
+#include "algorithms.h"
 #include "check.h"
 #include "property/run.h"
 
@@ -36,14 +37,14 @@ static void roll_any(struct dice *dice, int32_t *algos, size_t *count)
 {
     *count = (size_t)dice_between(dice, 2, MODEL_LIMITS);
     for (size_t i = 0; i < *count; i++)
-        algos[i] = (int32_t)dice_between(dice, WEIR_TOKEN_BUCKET, WEIR_STEP);
+        algos[i] = algo_with_rate(&dice->rng);
 }
 
 static void roll_buckets(struct dice *dice, int32_t *algos, size_t *count)
 {
     *count = 2;
     algos[0] = WEIR_TOKEN_BUCKET;
-    algos[1] = (int32_t)dice_between(dice, WEIR_TOKEN_BUCKET, WEIR_STEP);
+    algos[1] = algo_with_rate(&dice->rng);
 }
 
 TEST(any_limits)

@@ -3,6 +3,7 @@
  * Policies of two to four limits, of any algorithms: all or none, a refusal charges nobody, and each limit
  * keeps its own law.
  */
+#include "algorithms.h"
 #include "check.h"
 #include "property/run.h"
 
@@ -10,7 +11,7 @@ static void roll_any(struct dice *dice, int32_t *algos, size_t *count)
 {
     *count = (size_t)dice_between(dice, 2, MODEL_LIMITS);
     for (size_t i = 0; i < *count; i++)
-        algos[i] = (int32_t)dice_between(dice, WEIR_TOKEN_BUCKET, WEIR_STEP);
+        algos[i] = algo_with_rate(&dice->rng);
     if (dice_chance(dice, 10))
         algos[0] = (int32_t)dice_between(dice, WEIR_UNLIMITED, WEIR_BLOCKED);
 }

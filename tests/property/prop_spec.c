@@ -7,6 +7,7 @@
  *   - decimals are exact, times are written as short as possible
  *   - a damaged text is either read, and then the above holds, or refused with a message and a place
  */
+#include "algorithms.h"
 #include "base/sat.h"
 #include "base/text.h"
 #include "check.h"
@@ -92,7 +93,7 @@ static void random_own(struct rng *rng, struct weir_spec *spec)
 /* Any limit that makes sense, and many that do not. */
 static struct weir_spec random_spec(struct rng *rng)
 {
-    struct weir_spec spec = {.algo = (int32_t)rng_between(rng, WEIR_TOKEN_BUCKET, WEIR_QUOTA)};
+    struct weir_spec spec = {.algo = algo_any(rng)};
     if (chance(rng, 3))
         random_name(rng, spec.name);
     if (spec.algo == WEIR_UNLIMITED || spec.algo == WEIR_BLOCKED)

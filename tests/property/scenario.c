@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "property/scenario.h"
-#include "spec/keywords.h"
+#include "algorithms.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -287,7 +287,7 @@ void scenario_build(struct scenario *scenario, const int32_t *algos, size_t coun
                 specs[i] =
                     scenario_spec(DICE_PICK(dice, ((int32_t[]){WEIR_TOKEN_BUCKET, WEIR_FIXED_WINDOW})), dice);
             if (strangers && dice_chance(dice, 30))
-                specs[i] = scenario_spec((int32_t)dice_between(dice, WEIR_TOKEN_BUCKET, WEIR_BLOCKED), dice);
+                specs[i] = scenario_spec(algo_any(&dice->rng), dice);
         }
     }
     scenario->mood = (enum mood)dice_between(dice, 0, MOOD_LAST - 1);

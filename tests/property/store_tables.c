@@ -11,8 +11,8 @@
 #include "os/clock.h"
 #include "property/store_history.h"
 #include "store/commit.h"
-#include "table/persist/recover.h"
 #include "table/persist/persist.h"
+#include "table/persist/recover.h"
 
 enum { PLAIN, WIDE, LIVE, OWN, TABLES };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algorithms.h"
 #include "core/idle.h"
 #include "property/table_world.h"
 #include "table/override.h"
@@ -81,7 +82,7 @@ static void roll_own(char *text, struct dice *dice)
     do {
         size_t count = (size_t)(dice_chance(dice, 70) ? 1 : dice_between(dice, 2, LIMITS));
         for (size_t i = 0; i < count; i++)
-            algos[i] = (int32_t)dice_between(dice, WEIR_TOKEN_BUCKET, WEIR_BLOCKED);
+            algos[i] = algo_any(&dice->rng);
         roll_limits(algos, count, dice, text);
         policy = compile(text);
         words = policy->words;
@@ -109,7 +110,7 @@ static size_t roll_algos(int32_t *algos, struct dice *dice)
 {
     size_t count = (size_t)(dice_chance(dice, 60) ? 1 : dice_between(dice, 2, LIMITS));
     for (size_t i = 0; i < count; i++)
-        algos[i] = (int32_t)dice_between(dice, WEIR_TOKEN_BUCKET, count == 1 ? WEIR_BLOCKED : WEIR_STEP);
+        algos[i] = count == 1 ? algo_any(&dice->rng) : algo_with_rate(&dice->rng);
     return count;
 }
 

@@ -3,6 +3,7 @@
  * Every public function with the cross product of extreme arguments: a clear error or a correct answer, never
  * undefined behaviour (this is what the sanitizers look at), never a unit out of nothing.
  */
+#include "algorithms.h"
 #include "check.h"
 #include "core/limit.h"
 
@@ -35,7 +36,7 @@ static void build_policies(void)
 {
     static const int64_t counts[] = {1, 64, SPEC_COUNT_MAX}, periods[] = {1, WEIR_SEC, SPEC_PERIOD_MAX_NS};
     static const int64_t bursts[] = {0, 1, SPEC_COUNT_MAX};
-    for (int32_t algo = WEIR_TOKEN_BUCKET; algo <= WEIR_QUOTA; algo++)
+    for (int32_t algo = 0; algo < algo_count(); algo++)
         for (size_t i = 0; i < 27; i++) {
             struct weir_spec spec = {.algo = algo, .count = counts[i % 3], .period_ns = periods[i / 3 % 3]};
             int64_t burst = bursts[i / 9];
@@ -326,7 +327,7 @@ TEST(every_pair_of_fields)
         offsetof(struct weir_spec, age_ns),
     };
     size_t count = sizeof fields / sizeof *fields, compiled = 0;
-    for (int32_t algo = -1; algo <= WEIR_QUOTA + 1; algo++)
+    for (int32_t algo = -1; algo <= algo_count(); algo++)
         for (size_t k = 0; k < count * count; k++)
             for_each_number(x) for_each_number(y)
             {
