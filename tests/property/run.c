@@ -450,6 +450,12 @@ static bool apply(struct run *run, const struct op *op)
     return false;
 }
 
+/* A promise moves a window to its own time, where it stays if the promise is cancelled. */
+static bool is_window(const struct limit *limit)
+{
+    return limit->algorithm == &weir_window;
+}
+
 /* Tells the log which limits have seen this time. A give settles a promise that has come true, and keeps no
  * time: see law_give. */
 static void touch(struct run *run, bool gives)
@@ -462,7 +468,7 @@ static void touch(struct run *run, bool gives)
             continue; /* its time has not begun */
         size_t from = run->policy->limits[i].offset;
         int64_t promised = run->before[STATE_PROMISED];
-        if (promised <= run->now && !gives) /* has come true */
+        if (promised <= run->now && (!gives || is_window(&run->policy->limits[i]))) /* has come true */
             law_touch(&run->law, i, promised);
         size_t to = i + 1 < run->policy->count ? run->policy->limits[i + 1].offset : run->policy->words;
         if (memcmp(run->state + from, run->before + from, (to - from) * sizeof *run->state) != 0)
