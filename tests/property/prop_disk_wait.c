@@ -698,6 +698,21 @@ TEST(an_io_thread_that_waits_for_the_store_wants_to_be_told)
 }
 
 /* Else nothing that it could have seen would ever be freed. */
+static bool is_seen_after(uint64_t time_ms)
+{
+    return atomic_load(&fake.io_thread->worker->heartbeat_ms) > (int64_t)time_ms;
+}
+
+/* Probes take a thread for dead that was not seen for long. */
+TEST(an_io_thread_without_clients_is_seen_at_work)
+{
+    if (!parked_server(60))
+        return;
+    CHECK(comes_true(is_seen_after, 0));
+    CHECK(comes_true(is_seen_after, (uint64_t)atomic_load(&fake.io_thread->worker->heartbeat_ms)));
+    server_end();
+}
+
 TEST(an_io_thread_that_sleeps_has_ended_its_read_section)
 {
     if (!parked_server(0))
