@@ -13,10 +13,11 @@
 
 #include "base/sat.h"
 #include "bench/bench.h"
+#include "bench/http_stream.h"
 #include "resp/reply.h"
 #include "weir.h"
 
-#define KEY_DIGITS 12
+#define KEY_DIGITS (sizeof LOAD_KEY - 1)
 #define DUE_MAX    4096 /* pipelines of a connection that wait for their answer; a power of 2 */
 #define STEPS      32   /* of the histogram for each doubling */
 #define DOUBLINGS  40
@@ -35,6 +36,7 @@ struct load_connection {
     int replies;             /* of the oldest one, so far */
     int lines;               /* of the reply that is coming in */
     bool within;             /* a line whose end has not come in */
+    struct http_stream http; /* the same of responses */
     bool writing;
 };
 
@@ -45,7 +47,8 @@ struct load_driver {
     struct load_connection *conns;
     char *bytes; /* of one pipeline: every wire sends a copy of it, with other keys */
     size_t len;
-    size_t key_at; /* of the first key in a request; 0: there is none */
+    size_t *keys_at; /* of each key in them */
+    size_t key_count;
     size_t request_len;
     int reply_lines;       /* of one reply */
     uint64_t random, next; /* keys are drawn, or come in turn */
@@ -101,8 +104,19 @@ static uint64_t draw_load_random(struct load_driver *load)
 
 static void write_key(char *at, int64_t key)
 {
-    for (int i = KEY_DIGITS - 1; i >= 0; i--, key /= 10)
-        at[i] = (char)('0' + key % 10);
+    for (size_t i = KEY_DIGITS; i > 0; i--, key /= 10)
+        at[i - 1] = (char)('0' + key % 10);
+}
+
+static bool find_keys(struct load_driver *load)
+{
+    const char *at = load->bytes, *end = at + load->len;
+    load->keys_at = calloc(load->len / KEY_DIGITS + 1, sizeof *load->keys_at);
+    while (load->keys_at && (at = memmem(at, (size_t)(end - at), LOAD_KEY, KEY_DIGITS))) {
+        load->keys_at[load->key_count++] = (size_t)(at - load->bytes);
+        at += KEY_DIGITS;
+    }
+    return load->keys_at != NULL;
 }
 
 /* A pipeline of requests whose keys are all zeros. */
@@ -111,28 +125,26 @@ static bool make_requests(struct load_driver *load)
     struct buffer out = {0};
     struct slice words[16];
     const struct load_plan *plan = load->plan;
-    static const char blank[] = "000000000000";
     for (size_t i = 0; i < plan->count; i++) {
-        bool key = strcmp(plan->words[i], "KEY") == 0;
-        words[i] =
-            key ? (struct slice){blank, KEY_DIGITS} : (struct slice){plan->words[i], strlen(plan->words[i])};
+        const char *word = strcmp(plan->words[i], "KEY") == 0 ? LOAD_KEY : plan->words[i];
+        words[i] = (struct slice){word, strlen(word)};
     }
-    for (int i = 0; i < plan->pipeline; i++)
-        weir_resp_ask(&out, words, plan->count);
+    for (int i = 0; i < plan->pipeline; i++) {
+        if (plan->http)
+            buffer_put(&out, plan->http, strlen(plan->http));
+        else
+            weir_resp_ask(&out, words, plan->count);
+    }
     load->bytes = out.bytes;
     load->len = out.end;
     load->request_len = out.end / (size_t)plan->pipeline;
-    const char *found = out.failed ? NULL : memmem(out.bytes, load->request_len, blank, KEY_DIGITS);
-    load->key_at = found ? (size_t)(found - out.bytes) : 0;
-    return !out.failed;
+    return !out.failed && find_keys(load);
 }
 
 static void draw_keys(struct load_driver *load)
 {
-    if (load->key_at == 0)
-        return;
-    for (int i = 0; i < load->plan->pipeline; i++)
-        write_key(load->bytes + (size_t)i * load->request_len + load->key_at,
+    for (size_t i = 0; i < load->key_count; i++)
+        write_key(load->bytes + load->keys_at[i],
                   (int64_t)(draw_load_random(load) % (uint64_t)load->plan->keys));
 }
 
@@ -208,6 +220,20 @@ static void count_lines(struct load_driver *load, struct load_connection *conn, 
     }
 }
 
+static void count_responses(struct load_driver *load, struct load_connection *conn, const char *bytes,
+                            size_t len)
+{
+    int64_t now_ns = weir_now();
+    const char *end = bytes + len;
+    while (bytes < end) {
+        int status = http_stream_read(&conn->http, &bytes, end);
+        if (status == 0)
+            return;
+        load->result->errors += status != 200 && status != 429;
+        count_load_reply(load, conn, now_ns);
+    }
+}
+
 static bool pull_replies(struct load_driver *load, struct load_connection *conn)
 {
     static char bytes[256 * 1024];
@@ -216,7 +242,10 @@ static bool pull_replies(struct load_driver *load, struct load_connection *conn)
         return true;
     if (got <= 0)
         return false;
-    count_lines(load, conn, bytes, (size_t)got);
+    if (load->plan->http)
+        count_responses(load, conn, bytes, (size_t)got);
+    else
+        count_lines(load, conn, bytes, (size_t)got);
     return true;
 }
 
@@ -228,7 +257,7 @@ static bool learn_reply(struct load_driver *load)
     char bytes[4096];
     struct resp_value *value = NULL;
     size_t have = 0, used = 0;
-    int fd = measured_connect(load->plan->server, load->plan->by_unix);
+    int fd = measured_connect(load->plan->server, load->plan->by);
     draw_keys(load);
     load->next = 0;
     bool sent = fd >= 0 && write(fd, load->bytes, load->request_len) == (ssize_t)load->request_len;
@@ -261,7 +290,7 @@ static bool open_connections(struct load_driver *load)
         load->conns[i].fd = -1;
     for (int i = 0; i < load->plan->connections; i++) {
         struct load_connection *conn = &load->conns[i];
-        conn->fd = measured_connect(load->plan->server, load->plan->by_unix);
+        conn->fd = measured_connect(load->plan->server, load->plan->by);
         if (conn->fd < 0 || fcntl(conn->fd, F_SETFL, O_NONBLOCK) != 0 ||
             !watch_connection(load, conn, EPOLL_CTL_ADD))
             return false;
@@ -278,6 +307,7 @@ static void close_connections(struct load_driver *load)
         close(load->epoll);
     free(load->conns);
     free(load->bytes);
+    free(load->keys_at);
 }
 
 static bool handle_events(struct load_driver *load, int timeout_ms)
@@ -349,7 +379,7 @@ bool load_run(const struct load_plan *plan, struct load_result *result)
     load->random = 88172645463325252U;
     load->epoll = -1;
     bench_pin(LOAD_CPU);
-    bool good = make_requests(load) && learn_reply(load) && open_connections(load);
+    bool good = make_requests(load) && (plan->http || learn_reply(load)) && open_connections(load);
     double cpu = measured_cpu(plan->server), written = measured_written(plan->server);
     good = good && drive_load(load);
     result->server_cpu_s = measured_cpu(plan->server) - cpu;

@@ -15,12 +15,14 @@
 
 #define LOAD_CONNECTIONS_MAX 1024
 #define LOAD_PIPELINE_MAX    1000
+#define LOAD_KEY             "000000000000"
 
 struct load_plan {
     const struct measured_server *server;
-    bool by_unix;
+    enum measured_way by;
     const char *const *words; /* of a request; the word "KEY" stands for one of the keys */
     size_t count;
+    const char *http; /* or a whole request by HTTP, in which each LOAD_KEY stands for one of the keys */
     int connections, pipeline;
     int64_t keys;     /* how many there are; drawn evenly */
     bool in_turn;     /* or one after the other */

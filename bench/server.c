@@ -42,7 +42,7 @@ static const char script[] = "local now = redis.call('TIME')\n"
 
 struct bench_run {
     const struct bench_options *options;
-    struct measured_server weir, redis;
+    struct measured_server weir, redis, nginx;
     char sha[64];
     struct server_results *results;
 };
@@ -122,7 +122,7 @@ static bool measure_server_pipeline(struct bench_run *run, int way, int pipeline
             char what[80];
             struct load_result result;
             struct load_plan plan = server_plan_of(run, (enum server_subject)subject, words);
-            plan.by_unix = way == 1;
+            plan.by = way == 1 ? WAY_UNIX : WAY_TCP;
             plan.pipeline = server_pipelines[pipeline];
             plan.seconds = run->options->seconds;
             snprintf(what, sizeof what, "%s by %s, pipeline %d", subject_names[subject],
@@ -201,6 +201,9 @@ static bool set_up(struct bench_run *run)
     if (run->results->redis &&
         !measured_ask(&run->redis, (const char *[]){"SCRIPT", "LOAD", script}, 3, run->sha, sizeof run->sha))
         return false;
+    if (access(NGINX_COMMAND, X_OK) == 0 && !measured_start_nginx(&run->nginx))
+        return false;
+    run->weir.serves_http = true;
     return measured_start_weir(&run->weir, NULL) &&
            measured_ask(&run->weir, (const char *[]){"WEIR.POLICY", "SET", "open", OPEN_LIMIT}, 4, reply,
                         sizeof reply) &&
@@ -234,7 +237,9 @@ static bool measure_server(struct bench_run *run)
         for (int pipeline = 0; pipeline < PIPELINES; pipeline++)
             if (!measure_server_pipeline(run, way, pipeline))
                 return false;
-    return measure_open(run) && measure_many_keys(run) && server_count_failures(run);
+    const struct measured_server *nginx = run->nginx.pid > 0 ? &run->nginx : NULL;
+    return http_measure(&run->weir, nginx, CONNECTIONS, run->options->seconds, &run->results->http) &&
+           measure_open(run) && measure_many_keys(run) && server_count_failures(run);
 }
 
 int bench_server(const struct bench_options *options)
@@ -248,8 +253,11 @@ int bench_server(const struct bench_options *options)
     bench_progress(NULL);
     if (run.redis.pid > 0)
         measured_stop(&run.redis);
+    if (run.nginx.pid > 0)
+        measured_stop(&run.nginx);
     if (run.weir.pid > 0)
         measured_stop(&run.weir);
+    results.asked += results.http.asked;
     if (!good)
         return EXIT_ERROR;
     if (options->json)

@@ -2,7 +2,7 @@
 #ifndef WEIR_BENCH_SERVER_H
 #define WEIR_BENCH_SERVER_H
 
-#include "bench/load.h"
+#include "bench/server_http.h"
 
 #define SERVER_ROUNDS 3
 
@@ -31,6 +31,7 @@ struct server_results {
     double open_rate;
     struct server_cell cells[WAYS][PIPELINES][SUBJECTS];
     struct server_latency open[SUBJECTS];
+    struct http_results http;
     struct server_cell many_keys;            /* WEIR_TAKE with a pipeline of 16 */
     int64_t asked, allowed, refused, errors; /* of weir: what was sent, and what it counted */
     double others;

@@ -77,6 +77,7 @@ void server_print(const struct server_results *r)
            r->many_keys.rate * 1e-3, r->many_keys.cpu_us, r->many_keys.p99_us);
     server_print_open(r);
     server_print_goals(r);
+    http_print(&r->http);
     printf("\n%" PRId64 " asked = %" PRId64 " allowed + %" PRId64 " refused + %" PRId64 " errors\n", r->asked,
            r->allowed, r->refused, r->errors);
 }
@@ -159,6 +160,7 @@ void server_print_json(const struct server_results *r)
     json_close(&json, '}');
     json_latencies(&json, r);
     server_json_goals(&json, r);
+    http_json(&json, &r->http);
     json_open(&json, "counted", '{', JSON_FLAT);
     json_number(&json, "asked", r->asked);
     json_number(&json, "allowed", r->allowed);

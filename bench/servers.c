@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
+#include "bench/folder.h"
 #include "cli/program.h"
 #include "resp/reply.h"
 
@@ -76,15 +77,15 @@ static int measured_connect_to(const struct sockaddr *address, socklen_t len, bo
     return fd;
 }
 
-int measured_connect(const struct measured_server *server, bool by_unix)
+int measured_connect(const struct measured_server *server, enum measured_way by)
 {
-    if (by_unix) {
+    if (by == WAY_UNIX) {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         snprintf(address.sun_path, sizeof address.sun_path, "%s", server->socket);
         return measured_connect_to((struct sockaddr *)&address, sizeof address, true);
     }
     struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)server->port),
+                                  .sin_port = htons((uint16_t)server->ports[by]),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     return measured_connect_to((struct sockaddr *)&address, sizeof address, false);
 }
@@ -118,7 +119,7 @@ static bool has_loaded(int fd)
 static bool wait_ready(struct measured_server *server)
 {
     for (double waited = 0; waited < READY_S; waited += STEP_S) {
-        int tcp = measured_connect(server, false), local = measured_connect(server, true);
+        int tcp = measured_connect(server, WAY_TCP), local = measured_connect(server, WAY_UNIX);
         bool by_tcp = tcp >= 0 && has_loaded(tcp), by_unix = local >= 0 && has_loaded(local);
         if (by_tcp && by_unix)
             return true;
@@ -169,9 +170,12 @@ static bool start_measured(struct measured_server *server, const char *const *ar
 
 static bool prepare_measured(struct measured_server *server, const char *name)
 {
-    *server = (struct measured_server){.name = name, .port = free_port(), .anywhere = server->anywhere};
+    *server = (struct measured_server){.name = name,
+                                       .ports = {free_port(), 0, server->serves_http ? free_port() : 0},
+                                       .anywhere = server->anywhere,
+                                       .serves_http = server->serves_http};
     snprintf(server->folder, sizeof server->folder, "/tmp/weir-bench-XXXXXX");
-    if (!mkdtemp(server->folder) || server->port == 0) {
+    if (!mkdtemp(server->folder) || server->ports[WAY_TCP] == 0) {
         fprintf(stderr, "weir bench: no folder or no port for %s: %s\n", name, strerror(errno));
         return false;
     }
@@ -181,13 +185,15 @@ static bool prepare_measured(struct measured_server *server, const char *name)
 
 bool measured_start_weir(struct measured_server *server, const char *const *extra)
 {
-    char resp[32], path[PATH_MAX];
+    char resp[32], http[32] = "none", path[PATH_MAX];
     if (!prepare_measured(server, "weir"))
         return false;
-    snprintf(resp, sizeof resp, "127.0.0.1:%d", server->port);
+    snprintf(resp, sizeof resp, "127.0.0.1:%d", server->ports[WAY_TCP]);
+    if (server->serves_http)
+        snprintf(http, sizeof http, "127.0.0.1:%d", server->ports[WAY_HTTP]);
     const char *weir = program_beside("weir", path, sizeof path);
     const char *args[ARGS_MAX] = {weir,        "serve", "--resp",      resp,   "--unix", server->socket,
-                                  "--threads", "1",     "--log-level", "warn", "--http", "none"};
+                                  "--threads", "1",     "--log-level", "warn", "--http", http};
     for (size_t i = 12; extra && *extra && i < ARGS_MAX - 1; i++)
         args[i] = *extra++;
     return start_measured(server, args);
@@ -198,7 +204,7 @@ bool measured_start_redis(struct measured_server *server, const char *const *ext
     char port[16];
     if (!prepare_measured(server, "redis-server"))
         return false;
-    snprintf(port, sizeof port, "%d", server->port);
+    snprintf(port, sizeof port, "%d", server->ports[WAY_TCP]);
     const char *args[ARGS_MAX] = {"redis-server", "--port",       port,     "--bind", "127.0.0.1",
                                   "--unixsocket", server->socket, "--save", ""};
     static const char *const in_memory[] = {"--appendonly", "no", NULL};
@@ -206,6 +212,37 @@ bool measured_start_redis(struct measured_server *server, const char *const *ext
     for (size_t i = 9; *more && i < ARGS_MAX - 1; i++)
         args[i] = *more++;
     return start_measured(server, args);
+}
+
+/* Everything that it writes is in its folder. */
+static bool write_nginx_config(const struct measured_server *server, char path[static 96])
+{
+    const char *folder = server->folder;
+    snprintf(path, 96, "%s/nginx.conf", folder);
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return false;
+    fprintf(file,
+            "daemon off; master_process off; worker_processes 1; pid %s/pid; error_log %s/errors;\n"
+            "events { worker_connections 1024; }\n"
+            "http { access_log off; keepalive_requests 1000000000;\n"
+            "  client_body_temp_path %s/body; proxy_temp_path %s/proxy; fastcgi_temp_path %s/fastcgi;\n"
+            "  uwsgi_temp_path %s/uwsgi; scgi_temp_path %s/scgi;\n"
+            "  server { listen 127.0.0.1:%d; listen unix:%s; location / { return 200; } } }\n",
+            folder, folder, folder, folder, folder, folder, folder, server->ports[WAY_HTTP], server->socket);
+    return fclose(file) == 0;
+}
+
+bool measured_start_nginx(struct measured_server *server)
+{
+    char path[96], prefix[80];
+    if (!prepare_measured(server, "nginx"))
+        return false;
+    server->ports[WAY_HTTP] = server->ports[WAY_TCP];
+    snprintf(prefix, sizeof prefix, "%s/", server->folder);
+    if (!write_nginx_config(server, path))
+        return false;
+    return start_measured(server, (const char *[]){NGINX_COMMAND, "-p", prefix, "-c", path, NULL});
 }
 
 /* What has ended by itself is gone. */
@@ -216,7 +253,6 @@ static bool has_measured_ended(const struct measured_server *server)
 
 static void end_measured(struct measured_server *server, int how)
 {
-    char path[128];
     bool gone = server->pid == 0;
     if (!gone)
         (void)kill(server->pid, how);
@@ -230,10 +266,9 @@ static void end_measured(struct measured_server *server, int how)
         (void)waitpid(server->pid, NULL, 0);
     }
     server->pid = 0;
-    snprintf(path, sizeof path, "%s/output", server->folder);
-    (void)unlink(path);
-    (void)unlink(server->socket);
-    (void)rmdir(server->folder);
+    struct folder folder = {.path = ""};
+    snprintf(folder.path, sizeof folder.path, "%s", server->folder);
+    folder_remove(&folder);
 }
 
 void measured_stop(struct measured_server *server)
@@ -302,7 +337,7 @@ bool measured_ask(const struct measured_server *server, const char *const *words
     for (size_t i = 0; i < count && i < ARGS_MAX; i++)
         slices[i] = (struct slice){words[i], strlen(words[i])};
     weir_resp_ask(&out, slices, count);
-    int fd = measured_connect(server, false);
+    int fd = measured_connect(server, WAY_TCP);
     if (fd >= 0 && !out.failed && measured_send_all(fd, buffer_bytes(&out), buffer_len(&out))) {
         ssize_t got;
         char bytes[4096];

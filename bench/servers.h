@@ -12,12 +12,18 @@
 #define SERVER_CPU 0 /* whose processor is whose, if there are two */
 #define LOAD_CPU   1
 
+#define NGINX_COMMAND "/usr/sbin/nginx" /* Debian's */
+
+/* How a server is reached. */
+enum measured_way { WAY_TCP, WAY_UNIX, WAY_HTTP, MEASURED_WAYS };
+
 struct measured_server {
     const char *name;
-    pid_t pid; /* 0: it does not run */
-    int port;
-    bool anywhere;   /* set before it is started: it may use all processors, not SERVER_CPU alone */
-    char folder[64]; /* with its unix socket and what it prints */
+    pid_t pid;                /* 0: it does not run */
+    int ports[MEASURED_WAYS]; /* 0: it has none */
+    bool anywhere;            /* set before it is started: it may use all processors, not SERVER_CPU alone */
+    bool serves_http;         /* the same: by WAY_HTTP, too */
+    char folder[64];          /* with its unix socket and what it prints */
     char socket[96];
 };
 
@@ -25,6 +31,8 @@ struct measured_server {
 bool measured_start_weir(struct measured_server *server, const char *const *extra);
 /* The same; without `extra` it writes nothing to a disk. */
 bool measured_start_redis(struct measured_server *server, const char *const *extra);
+/* One that answers every HTTP request with an empty 200, with one process. */
+bool measured_start_nginx(struct measured_server *server);
 void measured_stop(struct measured_server *server);
 void measured_kill(struct measured_server *server); /* as a power cut for the process: SIGKILL */
 
@@ -34,7 +42,7 @@ double measured_cpu(const struct measured_server *server);
 double measured_written(const struct measured_server *server);
 
 /* A connection, or -1. */
-int measured_connect(const struct measured_server *server, bool by_unix);
+int measured_connect(const struct measured_server *server, enum measured_way by);
 
 /* Sends the words, and gives the reply as text in `reply` (its first line, or the bytes of a bulk string).
  * false: no reply, or an error, which it has said. */

@@ -272,6 +272,18 @@ class Server(BenchTest):
             self.assertEqual(goal["reached"], goal["ratio"] <= goal["at_most"])
         self.assertEqual([goal["pipeline"] for goal in self.json["goals"]], [1, 16, 100])
 
+    def test_decisions_by_http_stand_beside_those_by_resp_and_nginx(self):
+        rows = {row["who"]: row for row in self.json["http"]}
+        nginx = ["nginx return 200"] if os.access("/usr/sbin/nginx", os.X_OK) else []
+        self.assertEqual(list(rows), ["WEIR.TAKE", *nginx, "GET take", "POST take", "POST refused", "batch of 100"])
+        for row in rows.values():
+            self.assertGreater(row["cpu_us"], 0, row)
+            self.assertEqual(row["of_nginx"] > 0, bool(nginx), row)
+        self.assertEqual(rows["WEIR.TAKE"]["of_resp"], 1)
+        for goal in self.json["http_goals"]:
+            ratio = rows[goal["who"]]["of_resp" if goal["against"] == "WEIR.TAKE" else "of_nginx"]
+            self.assertEqual((goal["ratio"], goal["reached"]), (ratio, 0 < ratio <= goal["at_most"]))
+
     def test_what_was_asked_was_counted(self):
         counted = self.json["counted"]
         self.assertEqual(counted["asked"], counted["allowed"] + counted["refused"] + counted["errors"])
