@@ -27,6 +27,7 @@ from prometheus_client.openmetrics import parser as open_parser  # noqa: E402
 DIST = server.ROOT / "dist"
 RULES = DIST / "prometheus" / "weir.rules.yml"
 POLICIES = """
+drain: 1ms  # whoever has asked /readyz is told of the end for no longer
 policies:
   - {name: api, limits: %s, overrides: [{key: big, limits: 30/h}, {key: "part-*", limits: 6/h name=part}]}
   - {name: shadow, limits: 3/h, mode: shadow}
