@@ -61,51 +61,50 @@ static int64_t explain_until(int64_t time, int64_t now)
     return time > WEIR_TIME_MAX ? WEIR_FOREVER : time - now;
 }
 
-/* Nobody overtakes a promise: until its time has come nothing is left, in no limit. */
+/* All but its text. Nobody overtakes a promise: until its time has come nothing is left, in no limit. */
 static void explain_limit(const struct limit *limit, const int64_t *state, int64_t now, int64_t n,
                           struct weir_limit_state *explained)
 {
     const int64_t *words = state + limit->offset;
     int64_t time = max64(now, state[STATE_PROMISED]);
     int64_t next = explain_until(limit->algorithm->due(limit, words, time, n), now);
-    *explained = (struct weir_limit_state){
-        .used = limit_used(limit, words, now),
-        .left = time > now ? 0 : limit->algorithm->remaining(limit, words, now),
-        .next_after_ns = next,
-        .reset_after_ns = explain_until(limit->algorithm->fresh(limit, words, time), now),
-        .refuses = next > 0,
-    };
-    put_limit_name(limit, explained->text, sizeof explained->text);
+    explained->used = limit_used(limit, words, now);
+    explained->left = time > now ? 0 : limit->algorithm->remaining(limit, words, now);
+    explained->next_after_ns = next;
+    explained->reset_after_ns = explain_until(limit->algorithm->fresh(limit, words, time), now);
+    explained->refuses = next > 0;
 }
 
 void weir_state_explain(const struct weir_policy *policy, const int64_t *state, int64_t now,
                         struct weir_limit_state *limits, size_t count)
 {
-    for (size_t i = 0; i < policy->count && i < count; i++)
+    for (size_t i = 0; i < policy->count && i < count; i++) {
+        limits[i] = (struct weir_limit_state){0};
         explain_limit(&policy->limits[i], state, clamp64(now, 0, WEIR_TIME_MAX), 1, &limits[i]);
+        put_limit_name(&policy->limits[i], limits[i].text, sizeof limits[i].text);
+    }
 }
 
 void weir_state_numbers(const struct weir_policy *policy, const int64_t *state, int64_t now, int64_t n,
-                        struct limit_numbers *numbers, size_t count)
+                        bool named, struct limit_numbers *numbers, size_t count)
 {
     for (size_t i = 0; i < policy->count && i < count; i++) {
         const struct limit *limit = &policy->limits[i];
         struct weir_limit_state explained;
         explain_limit(limit, state, clamp64(now, 0, WEIR_TIME_MAX), n, &explained);
         bool blocked = limit->spec.algo == WEIR_BLOCKED, unlimited = limit->spec.algo == WEIR_UNLIMITED;
-        numbers[i] = (struct limit_numbers){
-            .count = blocked     ? 0
-                     : unlimited ? INT64_MAX
-                                 : limit->spec.count,
-            .window_ns = blocked || unlimited ? 0 : limit->spec.period_ns,
-            .burst = weir_limit_capacity(limit),
-            .used = explained.used,
-            .remaining = explained.left,
-            .reset_after_ns = explained.reset_after_ns,
-            .retry_after_ns = explained.next_after_ns,
-        };
-        _Static_assert(sizeof numbers->name == sizeof explained.text, "a name is a limit's text");
-        memcpy(numbers[i].name, explained.text, sizeof explained.text);
+        numbers[i].count = blocked ? 0 : unlimited ? INT64_MAX : limit->spec.count;
+        numbers[i].window_ns = blocked || unlimited ? 0 : limit->spec.period_ns;
+        numbers[i].burst = weir_limit_capacity(limit);
+        numbers[i].used = explained.used;
+        numbers[i].remaining = explained.left;
+        numbers[i].reset_after_ns = explained.reset_after_ns;
+        numbers[i].retry_after_ns = explained.next_after_ns;
+        numbers[i].pair = 0;
+        numbers[i].name = numbers[i].text;
+        numbers[i].text[0] = '\0';
+        if (named)
+            put_limit_name(limit, numbers[i].text, sizeof numbers[i].text);
     }
 }
 

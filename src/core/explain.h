@@ -20,15 +20,17 @@ void weir_state_explain(const struct weir_policy *policy, const int64_t *state, 
 
 /* A limit and how it stands, in numbers. INT64_MAX: without a bound. */
 struct limit_numbers {
-    char name[128]; /* its name=, or its text */
-    int32_t pair;   /* whose, of several keys that are asked for together */
+    const char *name; /* its name=, or its text; perhaps in `text` */
+    char text[128];
+    int32_t pair; /* whose, of several keys that are asked for together */
     int64_t count, window_ns, burst;
     int64_t used, remaining; /* used is more than burst if the key is in debt */
     int64_t reset_after_ns;  /* until it is idle; WEIR_FOREVER: never */
     int64_t retry_after_ns;  /* until this limit lets n units pass */
 };
-/* The same as weir_state_explain, for a request of n units. */
+/* The same as weir_state_explain, for a request of n units. To put names into words takes longer than all the
+ * rest: without `named` they are empty, for callers that know them. */
 void weir_state_numbers(const struct weir_policy *policy, const int64_t *state, int64_t now, int64_t n,
-                        struct limit_numbers *numbers, size_t count);
+                        bool named, struct limit_numbers *numbers, size_t count);
 
 #endif

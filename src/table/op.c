@@ -165,11 +165,12 @@ bool weir_table_op_run(const struct weir_policy *policy, int64_t *state, struct 
         break;
     case VERB_EXPLAIN:
         if (op->numbers)
-            weir_state_numbers(policy, state, op->now, op->n, op->numbers, op->limit_count);
+            weir_state_numbers(policy, state, op->now, op->n, op->named, op->numbers, op->limit_count);
         else
             weir_state_explain(policy, state, op->now, op->limits, op->limit_count);
         op->limit_count = policy->count;
-        op->chargeable = weir_state_chargeable(policy, state, op->now);
+        if (!op->numbers)
+            op->chargeable = weir_state_chargeable(policy, state, op->now);
         break;
     case VERB_EXPORT:
         op_export(policy, state, op);

@@ -40,8 +40,9 @@ struct table_op {
     struct weir_verdict *verdict;         /* or NULL */
     struct weir_limit_state *limits;      /* EXPLAIN; EXPORT: all of WEIR_LIMITS_MAX */
     struct limit_numbers *numbers;        /* EXPLAIN: instead of them, for n units; or NULL */
+    bool named;                           /* and with their names */
     size_t limit_count;                   /* EXPLAIN: in: elements; out: limits */
-    int64_t chargeable;                   /* EXPLAIN: out: see weir_state_chargeable */
+    int64_t chargeable;                   /* EXPLAIN: out, but with numbers: see weir_state_chargeable */
     struct state_transfer *transfer;      /* EXPORT: filled; IMPORT */
     bool changed; /* out: the state is another one now; set where that is found out under a lock */
 };

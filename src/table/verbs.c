@@ -251,13 +251,14 @@ size_t weir_table_explain(struct weir_table *table, const void *key, size_t len,
 }
 
 size_t weir_table_numbers_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
-                             struct limit_numbers *numbers, size_t count)
+                             bool named, struct limit_numbers *numbers, size_t count)
 {
     struct key k = table_key(table, key, len);
     struct table_op op = {.verb = VERB_EXPLAIN,
                           .now = region_time(table->region, now_ns),
                           .n = n,
                           .numbers = numbers,
+                          .named = named,
                           .limit_count = count};
     return weir_table_do(table, &k, &op) ? op.limit_count : 0;
 }

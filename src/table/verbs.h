@@ -33,9 +33,9 @@ void weir_table_mark_dirty(struct weir_table *table, uint64_t hash);
 /* Fetches the memory that a verb for this key will need. */
 void weir_table_prefetch(struct weir_table *table, const void *key, size_t len);
 
-/* Fills an element for each limit of the key, at most `count`, for a request of n units; gives how many
- * limits there are. */
+/* Fills an element for each limit of the key, at most `count`, for a request of n units, with names if
+ * `named`; returns how many limits there are. */
 size_t weir_table_numbers_at(struct weir_table *table, int64_t now_ns, const void *key, size_t len, int64_t n,
-                             struct limit_numbers *numbers, size_t count);
+                             bool named, struct limit_numbers *numbers, size_t count);
 
 #endif

@@ -5,8 +5,6 @@
  */
 #include "service/engine/numbers.h"
 
-#include <stdio.h>
-
 #include "base/assert.h"
 #include "base/sat.h"
 #include "service/engine/decide.h"
@@ -28,7 +26,18 @@ static void leased_numbers(struct worker *worker, const struct pair *pair, struc
         .reset_after_ns = verdict.reset_after_ns,
         .retry_after_ns = verdict.allowed ? 0 : verdict.retry_after_ns,
     };
-    (void)snprintf(numbers->name, sizeof numbers->name, "%s", leased_label(pair->policy));
+    numbers->name = leased_label(pair->policy);
+}
+
+/* `labels`: of the limits, or NULL: their table has to say them. */
+static size_t table_numbers(struct worker *worker, const struct pair *pair, struct weir_table *table,
+                            const struct limit_labels *labels, struct limit_numbers *numbers)
+{
+    size_t count = weir_table_numbers_at(table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
+                                         !labels, numbers, WEIR_LIMITS_MAX);
+    for (size_t i = 0; labels && i < count && i < labels->count; i++)
+        numbers[i].name = labels->text[i];
+    return count;
 }
 
 /* Those of a pair's limits, then those of before a change that decide, too. *previous: how many come first.
@@ -36,18 +45,20 @@ static void leased_numbers(struct worker *worker, const struct pair *pair, struc
 static size_t pair_numbers(struct worker *worker, const struct pair *pair, struct limit_numbers *numbers,
                            size_t *previous)
 {
+    const struct policy *policy = pair->policy;
     const struct policy_table *before = weir_decide_previous(worker, pair);
-    if (pair->policy->leases) {
+    if (policy->leases) {
         leased_numbers(worker, pair, numbers);
         return *previous = 1;
     }
-    struct weir_table *table = weir_policy_find_table(pair->policy, pair->key, NULL)->table;
-    size_t count = weir_table_numbers_at(table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
-                                         numbers, WEIR_LIMITS_MAX);
+    const struct limit_labels *labels;
+    struct weir_table *table = weir_policy_find_table(policy, pair->key, &labels)->table;
+    if (policy->key_count > 0 && weir_policy_override(policy, pair->key))
+        labels = NULL;
+    size_t count = table_numbers(worker, pair, table, labels, numbers);
     *previous = count;
     if (before)
-        count += weir_table_numbers_at(before->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
-                                       numbers + count, WEIR_LIMITS_MAX);
+        count += table_numbers(worker, pair, before->table, NULL, numbers + count);
     return count;
 }
 
