@@ -32,8 +32,8 @@ class Response:
 
 
 class HttpClient(server.Client):
-    def __init__(self, port):
-        super().__init__(("127.0.0.1", port))
+    def __init__(self, port, **how):
+        super().__init__(("127.0.0.1", port), **how)
 
     def say(self, method, path, body=None, **fields):
         """Sends a request; a body that is no bytes goes as JSON."""

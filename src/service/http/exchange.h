@@ -18,12 +18,13 @@ struct endpoint;
 
 /* What the reply of the command becomes. */
 enum exchange_kind {
-    EXCHANGE_RESPONSE, /* a response of its own */
-    EXCHANGE_ELEMENT,  /* an element of a batch */
-    EXCHANGE_LOGIN,    /* nothing, if the login was right: the request that needs it is run next */
-    EXCHANGE_AUTH,     /* forward authentication: an empty response, which a proxy understands */
-    EXCHANGE_THROTTLE, /* as throttlecrab answers */
-    EXCHANGE_METRICS,  /* for Prometheus */
+    EXCHANGE_RESPONSE,   /* a response of its own */
+    EXCHANGE_ELEMENT,    /* an element of a batch */
+    EXCHANGE_LOGIN,      /* nothing, if the login was right: the request that needs it is run next */
+    EXCHANGE_AUTH_LOGIN, /* the same for a proxy, whose visitors must not be asked for a password */
+    EXCHANGE_AUTH,       /* forward authentication: an empty response, which a proxy understands */
+    EXCHANGE_THROTTLE,   /* as throttlecrab answers */
+    EXCHANGE_METRICS,    /* for Prometheus */
     EXCHANGE_OPENMETRICS
 };
 

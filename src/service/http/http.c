@@ -15,7 +15,7 @@ void weir_http_finish(struct call *call, size_t before)
 {
     struct buffer *out = call->reply.out;
     const struct http_exchange *http = call->http;
-    if (http->kind == EXCHANGE_LOGIN) {
+    if (http->kind == EXCHANGE_LOGIN || http->kind == EXCHANGE_AUTH_LOGIN) {
         weir_http_login_finish(call, before);
         return;
     }

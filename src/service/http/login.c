@@ -16,7 +16,7 @@ void weir_http_login_finish(struct call *call, size_t before)
         return;
     }
     struct http_exchange http = *call->http;
-    http.kind = EXCHANGE_RESPONSE;
+    http.kind = http.kind == EXCHANGE_AUTH_LOGIN ? EXCHANGE_AUTH : EXCHANGE_RESPONSE;
     http.closes = true; /* the request that needed it is not looked at any more */
     session->closing = true;
     (void)weir_response_of_reply(call->worker, &http, out, before);
@@ -59,7 +59,7 @@ bool weir_http_log_in(struct http_run *run, const char *field)
     struct http_exchange own = run->http;
     struct http_credentials credentials;
     weir_http_credentials_read(run->request, field, &credentials);
-    run->http.kind = EXCHANGE_LOGIN;
+    run->http.kind = own.kind == EXCHANGE_AUTH ? EXCHANGE_AUTH_LOGIN : EXCHANGE_LOGIN;
     run->http.credential = 0;
     http_run_words(run, &reset, 1);
     run->http.credential = credential;
