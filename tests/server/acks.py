@@ -3,6 +3,7 @@
 
     book = acks.Book(random.Random(seed))
     load = acks.Load(book, weir)             several connections, pipelines, everything that changes something
+    load = acks.Load(book, weir, http=True)  the same by HTTP: single requests and batches
     load.run(seconds)                        returns earlier if the server is killed
     load.close()                             what was not answered by now may have been done, or not
     book.look(another)                       compares with what this or another server has kept; raises Fault
@@ -14,10 +15,12 @@ ends the uncertainty of requests that were cut off.
 
 import bisect
 import collections
+import json
 import re
 import select
 import time
 
+import http_client
 import server
 
 CONFIG = """
@@ -167,6 +170,7 @@ class Reservation:
 class Book:
     def __init__(self, rng):
         self.rng = rng
+        self.compatible_commands = True
         self.born = time.monotonic()
         self.accounts = {}
         self.ids = {}  # words of a request with an ID -> [its reply, when], or [None, Ask]
@@ -218,6 +222,8 @@ class Book:
         return Ask(("WEIR.TAKE", account.kind, account.key, str(n)), account, n)
 
     def compatible(self):
+        if not self.compatible_commands:
+            return self.take(self.account("two"), 1)
         account = self.account(self.rng.choice(("cl", "rl")))
         n = self.rng.randint(1, 2)
         if account.kind == "cl":
@@ -291,11 +297,15 @@ class Book:
 
     def administer(self):
         """What an operator does; on one connection, so that these have an order."""
-        kind = self.rng.random()
-        if kind < 0.6:
-            return Ask(("WEIR.IMAGE",))
+        return self.image() if self.rng.random() < 0.6 else self.change()
+
+    @staticmethod
+    def image():
+        return Ask(("WEIR.IMAGE",))
+
+    def change(self):
         limits = f"{self.rng.randint(1, 9)}/h burst=1k"
-        if kind < 0.8:
+        if self.rng.random() < 0.5:
             return self.set("policy", ("WEIR.POLICY", "SET", "mine"), limits)
         return self.set("override", ("WEIR.OVERRIDE", "SET", "mine", "k0"), limits)
 
@@ -462,18 +472,116 @@ class Line(server.Client):
         return count
 
 
+# What the Redis protocol answers of a verdict; HTTP tells more.
+FIELDS = ("allowed", "remaining", "retry_after_ms", "reset_after_ms", "limit", "reason", "id", "due_in_ms", "charged",
+          "given_back")
+BATCHED = {"WEIR.TAKE": "take", "WEIR.PEEK": "peek", "WEIR.GIVE": "give", "WEIR.CHARGE": "charge",
+           "WEIR.RESERVE": "reserve", "WEIR.COMMIT": "commit", "WEIR.CANCEL": "cancel"}
+
+
+def http_fields(words):
+    """The JSON of a command's words."""
+    op = BATCHED[words[0]]
+    if op in ("commit", "cancel"):
+        return {"id": words[1], **({"used": int(words[2])} if op == "commit" else {})}
+    fields = {"policy": words[1], "key": words[2]}
+    if len(words) > 3:
+        fields["n"] = int(words[3])
+    if len(words) > 5:
+        fields["id"] = words[5]
+    return fields
+
+
+def http_request(words):
+    """The method, path and body that a command has over HTTP."""
+    if words[0] in BATCHED:
+        return "POST", "/v1/" + BATCHED[words[0]], http_fields(words)
+    if words[:2] == ("WEIR.POLICY", "SET"):
+        return "PUT", "/v1/policies/" + words[2], {"limits": words[3]}
+    if words[:2] == ("WEIR.OVERRIDE", "SET"):
+        return "PUT", f"/v1/overrides/{words[2]}/{words[3]}", {"limits": words[4]}
+    return "GET", "/livez", None  # a PING
+
+
+def resp_reply(status, found):
+    """What the Redis protocol would have answered."""
+    if "error" in found:
+        status, found = found["error"]["status"], found["error"]
+    if status not in (200, 429):
+        return server.Error(f"{found.get('code', 'ERR')} {found['detail']}")
+    if found == {"ok": True}:
+        return "OK"
+    return {name: -1 if name.endswith("_ms") and found[name] is None else found[name]
+            for name in FIELDS if name in found}
+
+
+class HttpLine(Line):
+    """The same by HTTP. Some requests come one by one, some as batches."""
+
+    def __init__(self, address, draw, flight):
+        server.Client.__init__(self, address)
+        self.draw, self.flight, self.bears = draw, flight, None
+        self.pending = collections.deque()
+        self.sizes = collections.deque()  # of the responses to come: how many requests they answer
+
+    def fill(self, rng):
+        asks = [self.draw() for _ in range(min(rng.randint(1, BATCH), self.flight - len(self.pending)))]
+        self.pending.extend(asks)
+        while asks:
+            count = rng.choice((1, 1, 2, 8))
+            group, asks = asks[:count], asks[count:]
+            if len(group) > 1 and all(ask.words[0] in BATCHED for ask in group):
+                elements = [{"op": BATCHED[ask.words[0]], **http_fields(ask.words)} for ask in group]
+                self.say_http("POST", "/v1/batch", {"requests": elements}, len(group))
+            else:
+                for ask in group:
+                    self.say_http(*http_request(ask.words), 1)
+
+    def say_http(self, method, path, body, size):
+        self.sizes.append(size)
+        data = b"" if body is None else json.dumps(body).encode("utf-8")
+        self.raw(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 f"Content-Length: {len(data)}\r\n\r\n".encode("ascii") + data)
+
+    def take_in(self):
+        data = self.socket.recv(1 << 18)
+        if not data:
+            raise server.Closed()
+        self.bytes, self.at = self.bytes[self.at:] + data, 0
+        now, count = time.monotonic(), 0
+        try:
+            while self.sizes:
+                start = self.at
+                response = http_client.HttpClient.response(self)
+                found = response.json
+                size = self.sizes.popleft()
+                answers = [found] if size == 1 and "answers" not in found else found["answers"]
+                if len(answers) != size:
+                    raise Fault(f"{len(answers)} answers to {size} requests: {response}")
+                for one in answers:
+                    self.pending.popleft().answer(resp_reply(response.status, one), now)
+                count += size
+        except self.Partly:
+            self.at = start
+        return count
+
+
 class Load:
-    def __init__(self, book, weir, bears=None):
+    def __init__(self, book, weir, bears=None, http=False):
         """With `bears`, errors like that may come, and mean that nothing was decided."""
         self.book = book
+        book.compatible_commands = not http
         self.lines = []
         self.gone = False
         try:
             if None in book.settings["policy"]:
                 self.begin(weir)
             for _ in range(LINES):
-                self.lines.append(Line(weir.address(), book.draw, FLIGHT, bears))
-            self.lines.append(Line(weir.address(), book.administer, 1, bears))
+                self.lines.append(HttpLine(("127.0.0.1", weir.ports["http"]), book.draw, FLIGHT) if http
+                                  else Line(weir.address(), book.draw, FLIGHT, bears))
+            if http:  # changes come on one connection, too; HTTP has no images
+                self.lines.append(HttpLine(("127.0.0.1", weir.ports["http"]), book.change, 1))
+            self.lines.append(Line(weir.address(), book.image if http else book.administer, 1, bears))
         except (OSError, server.Closed):
             self.gone = True
 

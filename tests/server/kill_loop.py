@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A server with a data directory that is killed again and again: kill_loop.py [CYCLES], 500 by default.
+"""A server with a data directory that is killed again and again: kill_loop.py [--http] [CYCLES], 500 by default.
 
 Each cycle starts `weir serve --data` on what the one before has left, compares it with what was answered (acks.py),
 loads it with everything that changes something, and kills it with SIGKILL at a moment drawn by lot: while it decides,
 writes images or changes policies, or before it is ready. The three modes of fsync take turns on the same directory.
 Exit status 1 if an answer was lost, or counted twice. Prints its seed; WEIR_SEED=N repeats what is asked, if not the
-moments.
+moments. With --http the load comes by HTTP, in single requests and in batches; what was kept is asked for by the Redis
+protocol.
 """
 
 import contextlib
@@ -28,8 +29,9 @@ EARLY = 0.2  # of the kills come before it is ready
 
 
 class KillLoop:
-    def __init__(self, cycles, seed=None):
+    def __init__(self, cycles, seed=None, http=False):
         self.cycles = cycles
+        self.http = http
         self.seed = int(os.environ.get("WEIR_SEED", seed or random.SystemRandom().randrange(1 << 32)))
         self.rng = random.Random(self.seed)
         self.kills = self.early = self.acks = self.voids = self.twice = self.cycle = 0
@@ -64,7 +66,8 @@ class KillLoop:
     def start(self, data, **settings):
         self.cycle += 1
         mode = MODES[self.cycle % len(MODES)]
-        weir = server.Server("--data", data, "--fsync", mode, config=acks.CONFIG, **settings)
+        weir = server.Server("--data", data, "--fsync", mode, config=acks.CONFIG,
+                             also=("http",) if self.http else (), **settings)
         try:
             yield weir
         except acks.Fault as fault:
@@ -92,7 +95,7 @@ class KillLoop:
             book.look(weir, adopt=True)
             killer = threading.Timer(self.rng.uniform(0, LOAD_SECONDS), weir.process.kill)
             killer.start()
-            load = acks.Load(book, weir)
+            load = acks.Load(book, weir, http=self.http)
             try:
                 load.run(server.PATIENCE)
             finally:
@@ -108,15 +111,16 @@ class KillLoop:
             raise acks.Fault(f"seed {self.seed}: weir doctor\n{done.stdout}{done.stderr}")
 
     def report(self):
-        print(f"{self.kills} kills, {self.early} of them before it was ready; {self.acks} answers, none lost; "
+        print(f"{'HTTP: ' if self.http else ''}{self.kills} kills, {self.early} of them before it was ready; {self.acks} answers, none lost; "
               f"{self.voids} settlements and {self.twice} requests with an id cut in two; "
               f"{self.kills / self.seconds:.1f} kills/s; seed {self.seed}")
 
 
 def main():
-    if len(sys.argv) > 2 or not all(word.isdecimal() and int(word) > 0 for word in sys.argv[1:]):
-        sys.exit("usage: [WEIR_SEED=N] kill_loop.py [CYCLES]")
-    loop = KillLoop(int(sys.argv[1]) if len(sys.argv) > 1 else CYCLES)
+    words = [word for word in sys.argv[1:] if word != "--http"]
+    if len(words) > 1 or not all(word.isdecimal() and int(word) > 0 for word in words):
+        sys.exit("usage: [WEIR_SEED=N] kill_loop.py [--http] [CYCLES]")
+    loop = KillLoop(int(words[0]) if words else CYCLES, http="--http" in sys.argv)
     print(f"seed {loop.seed}", flush=True)
     try:
         loop.run().report()

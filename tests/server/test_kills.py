@@ -8,6 +8,7 @@ import kill_loop
 import server
 
 KILLS = 24
+KILLS_BY_HTTP = 12
 
 
 class Kills(unittest.TestCase):
@@ -16,6 +17,12 @@ class Kills(unittest.TestCase):
         done.report()
         self.assertGreaterEqual(done.kills, KILLS)
         self.assertGreater(done.acks, 1000)
+
+    def test_a_short_round_by_http(self):
+        done = kill_loop.KillLoop(KILLS_BY_HTTP, http=True).run()
+        done.report()
+        self.assertGreaterEqual(done.kills, KILLS_BY_HTTP)
+        self.assertGreater(done.acks, 500)
 
 
 if __name__ == "__main__":

@@ -349,8 +349,8 @@ void weir_http_encode_answer(struct call *call, const struct request *request, c
         encode_json(call, request, answer, limits);
     }
     weir_response_finish(call->worker, http, out, body_at, status,
-                         problem      ? TYPE_PROBLEM
-                         : http->text ? TYPE_TEXT
-                                      : TYPE_JSON,
+                         problem                                     ? TYPE_PROBLEM
+                         : http->text || http->kind == EXCHANGE_AUTH ? TYPE_TEXT
+                                                                     : TYPE_JSON,
                          &fields);
 }
