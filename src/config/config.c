@@ -297,7 +297,7 @@ struct config *weir_config_parse(const char *path, const char *text, size_t len,
     if (node)
         read_config_file(&reading, node);
     if (node && reading.complaints == 0)
-        weir_reading_check_routes(&reading);
+        weir_reading_end_http(&reading);
     weir_node_free(node);
     weir_reading_tell(&reading);
     if (reading.complaints == 0)

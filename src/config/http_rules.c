@@ -23,13 +23,11 @@ struct http_rules *weir_http_rules_ref(struct http_rules *rules)
 
 static void free_route(struct http_route *route)
 {
-    for (size_t i = 0; i < route->key_count; i++)
-        free(route->keys[i].text);
-    free(route->keys);
     free(route->host);
     free(route->path);
     weir_text_list_free(&route->methods);
     weir_text_list_free(&route->policies);
+    weir_text_list_free(&route->key_texts);
 }
 
 void weir_http_rules_drop(struct http_rules *rules)
@@ -42,7 +40,6 @@ void weir_http_rules_drop(struct http_rules *rules)
     weir_text_list_free(&rules->proxies);
     weir_text_list_free(&rules->hosts);
     weir_text_list_free(&rules->origins);
-    free(rules->ranges);
     free(rules);
 }
 
@@ -54,8 +51,8 @@ bool weir_ip_is_trusted(const struct http_rules *rules, const struct ip *ip)
         {{{[10] = 0xFF, [11] = 0xFF, [12] = 127}}, 104}, /* 127.0.0.0/8 */
         {{{[15] = 1}}, 128},                             /* ::1 */
     };
-    const struct ip_range *ranges = rules->has_proxies ? rules->ranges : loopback;
-    size_t count = rules->has_proxies ? rules->range_count : sizeof loopback / sizeof loopback[0];
+    const struct ip_range *ranges = rules->proxies.count > 0 ? rules->ranges : loopback;
+    size_t count = rules->proxies.count > 0 ? rules->range_count : sizeof loopback / sizeof loopback[0];
     for (size_t i = 0; i < count; i++)
         if (weir_ip_is_in(ip, &ranges[i]))
             return true;
@@ -66,6 +63,6 @@ bool weir_proxy_is_trusted(const struct http_rules *rules, const char *peer)
 {
     struct ip ip;
     if (strncmp(peer, "unix", 4) == 0)
-        return !rules->has_proxies || rules->trusts_unix;
+        return rules->proxies.count == 0 || rules->trusts_unix;
     return weir_ip_read((struct slice){peer, strlen(peer)}, &ip) && weir_ip_is_trusted(rules, &ip);
 }

@@ -16,6 +16,7 @@
 #define ROUTE_POLICIES_MAX 8 /* as many as one take may have */
 #define ROUTE_KEYS_MAX     8
 #define ROUTE_METHODS_MAX  16
+#define PROXIES_MAX        256
 #define ROUTE_NAME_MAX     64 /* bytes of a header's, cookie's or query parameter's name */
 
 enum route_key_kind { ROUTE_HEADER, ROUTE_COOKIE, ROUTE_QUERY, ROUTE_BEARER, ROUTE_ADDRESS };
@@ -23,7 +24,7 @@ enum route_key_kind { ROUTE_HEADER, ROUTE_COOKIE, ROUTE_QUERY, ROUTE_BEARER, ROU
 /* Where a key may come from: "header:x-api-key", "bearer", "address/56". */
 struct route_key {
     enum route_key_kind kind;
-    char *text;       /* as the file has it; a header's name in lower case */
+    const char *text; /* as the file has it; a header's name in lower case */
     const char *name; /* header, cookie, query: in `text` */
     int bits;         /* address: of an IPv6 address; 0: ipv6_prefix */
 };
@@ -35,11 +36,12 @@ struct http_route {
     char *host, *path;        /* patterns of path.h; NULL: any */
     struct text_list methods; /* none: any. GET is HEAD, too */
     struct text_list policies;
-    struct route_key *keys; /* at least one: the first that is present counts */
-    size_t key_count;
-    int64_t on_missing_key; /* enum route_answer */
-    int64_t on_unavailable; /* enum unavailable_rule */
-    int64_t status;         /* of a refusal */
+    struct text_list key_texts;
+    struct route_key keys[ROUTE_KEYS_MAX]; /* what those say; the first that is present counts */
+    size_t key_count;                      /* at least 1 */
+    int64_t on_missing_key;                /* enum route_answer */
+    int64_t on_unavailable;                /* enum unavailable_rule */
+    int64_t status;                        /* of a refusal: 0: 429, 1: 403, 2: 503 */
     struct config_place place;
 };
 
@@ -56,13 +58,12 @@ struct http_rules {
     atomic_uint references;
     struct http_route *routes;
     size_t route_count;
-    int64_t routes_default; /* enum route_answer: of a request that no route matches */
-    int64_t ipv6_prefix;    /* bits; 0: 64 */
-    bool has_proxies;       /* false: loopback addresses and unix sockets are trusted */
-    bool trusts_unix;
-    struct text_list proxies; /* as the file has them */
-    struct ip_range *ranges;  /* of them that are addresses */
+    int64_t routes_default;              /* enum route_answer: of a request that no route matches */
+    int64_t ipv6_prefix;                 /* bits; 0: 64 */
+    struct text_list proxies;            /* as the file has them; none: loopback addresses and unix sockets */
+    struct ip_range ranges[PROXIES_MAX]; /* of them that are addresses */
     size_t range_count;
+    bool trusts_unix;
     struct text_list hosts; /* names by which browsers may call the server, beside localhost and addresses */
     struct text_list origins; /* of pages that may call it from other sites */
     int64_t headers;          /* enum rate_headers */

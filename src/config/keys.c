@@ -155,8 +155,18 @@ static void print_value(struct buffer *out, const struct config_key *key, const 
 void weir_key_print(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
     if (key->type == KEY_MAP) {
+        size_t before = buffer_len(out);
         weir_buffer_print(out, "%*s%s:\n", indent, "", key->name);
+        size_t empty = buffer_len(out);
         weir_keys_print(out, key->inside, from, indent + 2, false);
+        if (buffer_len(out) == empty)
+            out->end = out->start + before;
+    } else if (key->type == KEY_TEXTS || key->type == KEY_NAMES) {
+        const struct text_list *list = (const void *)key_number(key, from);
+        if (list->count > 0)
+            weir_key_print_texts(out, key, list, "", indent);
+        else
+            print_unset(out, key, indent);
     } else if (key->type != KEY_OWN) {
         print_value(out, key, from, indent);
     } else if (key->print) {

@@ -19,6 +19,8 @@ enum key_type {
     KEY_TEXT,  /* a char *, as all that follow: of at most `most` bytes, if `check` agrees */
     KEY_NAME,  /* of a policy or user */
     KEY_PATH,  /* of a file, beside the configuration unless it is a whole path */
+    KEY_TEXTS, /* a struct text_list of at most `most`: texts of any length */
+    KEY_NAMES, /* the same of names */
     KEY_MAP,   /* keys of the same struct, in a map of their own: `inside` */
     KEY_OWN    /* has its own `read`, and `print` unless it is not printed */
 };
@@ -49,6 +51,8 @@ struct config_key {
     const char *unset;
     const char *const *words; /* up to NULL */
     bool (*check)(const char *text);
+    const char *(*fault)(const char *text); /* what is wrong with a text and what to write; NULL: nothing */
+    bool one;                               /* a list of one needs no brackets */
     const struct config_map *inside;
     key_read *read;
     key_print *print;

@@ -14,7 +14,7 @@ enum http_key { HTTP_ROUTES, HTTP_ROUTES_DEFAULT, HTTP_TRUSTED_PROXIES, HTTP_IPV
 
 key_read weir_reading_http;
 key_print weir_http_print;
-/* Complains of policies that routes name and the file does not have. */
-void weir_reading_check_routes(struct config_reader *reading);
+/* When the file is read without a mistake: the policies of routes must be in it. */
+void weir_reading_end_http(struct config_reader *reading);
 
 #endif

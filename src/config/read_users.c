@@ -200,24 +200,10 @@ static void read_user_keys(struct config_reader *reading, const struct yaml_node
     weir_reading_texts(reading, node, key, CONFIG_RIGHTS_MAX, read_key_prefix, &user->prefixes);
 }
 
-static void read_user_policies(struct config_reader *reading, const struct yaml_node *node,
-                               const struct config_key *key, void *into)
-{
-    struct config_user *user = into;
-    weir_reading_texts(reading, node, key, CONFIG_RIGHTS_MAX, weir_reading_name, &user->policies);
-}
-
 static void print_user_keys(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
     const struct config_user *user = from;
     weir_key_print_texts(out, key, &user->prefixes, "*", indent);
-}
-
-static void print_user_policies(struct buffer *out, const struct config_key *key, const void *from,
-                                int indent)
-{
-    const struct config_user *user = from;
-    weir_key_print_texts(out, key, &user->policies, "", indent);
 }
 
 static void print_hidden_password(struct buffer *out, const struct config_key *key, const void *from,
@@ -252,8 +238,8 @@ static const struct config_key user_keys[] = {
     {"may", "all, or some of [look, take, adjust, admin]", KEY_OWN, .read = read_may, .print = print_may},
     {"keys", "beginnings of keys: [\"user:*\"]; leave it out for all keys", KEY_OWN, .read = read_user_keys,
      .print = print_user_keys},
-    {"policies", "names: [api, login]; leave it out for all policies", KEY_OWN, .read = read_user_policies,
-     .print = print_user_policies},
+    {"policies", "names: [api, login]; leave it out for all policies", KEY_NAMES, .most = CONFIG_RIGHTS_MAX,
+     .offset = offsetof(struct config_user, policies)},
 };
 static const struct config_map user_map = {KEY_ARRAY(user_keys)};
 

@@ -327,16 +327,6 @@ void weir_reading_texts(struct config_reader *reading, const struct yaml_node *n
         read_each_text(reading, node->first, weir_node_count(node), key, read, list);
 }
 
-void weir_reading_text_or_texts(struct config_reader *reading, const struct yaml_node *node,
-                                const struct config_key *key, size_t most, text_read *read,
-                                struct text_list *list)
-{
-    if (node->kind == NODE_TEXT)
-        read_each_text(reading, node, 1, key, read, list);
-    else
-        weir_reading_texts(reading, node, key, most, read, list);
-}
-
 static bool read_scaled_count(const struct yaml_node *node, int64_t *number)
 {
     struct spec_fault fault;
@@ -428,13 +418,18 @@ void weir_reading_set_text(char **at, char *text)
 static bool is_fit_text(struct config_reader *reading, const struct yaml_node *node,
                         const struct config_key *key)
 {
-    if (key->most > 0 && node->len > (size_t)key->most) {
+    if (key->type == KEY_TEXT && key->most > 0 && node->len > (size_t)key->most) {
         weir_reading_wrong(reading, node->place, "%s has %zu bytes; at most %" PRId64, key->name, node->len,
                            key->most);
         return false;
     }
-    bool fit = !key->check || key->check(node->text);
-    if (!fit)
+    char shown[READING_SHOWN];
+    const char *fault = key->fault ? key->fault(node->text) : NULL;
+    bool fit = !fault && (!key->check || key->check(node->text));
+    if (fault)
+        weir_reading_wrong(reading, node->place, "%s cannot be '%s'; %s", key->name,
+                           weir_reading_show(node->text, node->len, shown), fault);
+    else if (!fit)
         weir_reading_unfit(reading, node, key);
     return fit;
 }
@@ -451,6 +446,24 @@ static void read_key_text(struct config_reader *reading, const struct yaml_node 
     else if (key->words ? weir_reading_word(reading, node, key, key->words) >= 0
                         : is_fit_text(reading, node, key))
         weir_reading_set_text(at, weir_reading_copy(reading, node->text, node->len));
+}
+
+static char *read_listed_text(struct config_reader *reading, const struct yaml_node *node,
+                              const struct config_key *key)
+{
+    return weir_reading_is_text(reading, node, key) && is_fit_text(reading, node, key)
+               ? weir_reading_copy(reading, node->text, node->len)
+               : NULL;
+}
+
+static void read_key_texts(struct config_reader *reading, const struct yaml_node *node,
+                           const struct config_key *key, struct text_list *list)
+{
+    text_read *read = key->type == KEY_NAMES ? weir_reading_name : read_listed_text;
+    if (key->one && node->kind == NODE_TEXT)
+        read_each_text(reading, node, 1, key, read, list);
+    else
+        weir_reading_texts(reading, node, key, (size_t)key->most, read, list);
 }
 
 static bool is_unset(const struct yaml_node *node, const struct config_key *key)
@@ -470,6 +483,9 @@ void weir_reading_key(struct config_reader *reading, const struct yaml_node *nod
     else if (key->type == KEY_TEXT || key->type == KEY_NAME || key->type == KEY_PATH) {
         if (!is_unset(node, key))
             read_key_text(reading, node, key, (char **)(void *)number);
+    } else if (key->type == KEY_TEXTS || key->type == KEY_NAMES) {
+        if (!is_unset(node, key))
+            read_key_texts(reading, node, key, (struct text_list *)(void *)number);
     } else if (is_unset(node, key))
         *number = 0;
     else if (key->type != KEY_WORD)

@@ -64,10 +64,6 @@ typedef char *text_read(struct config_reader *reading, const struct yaml_node *n
                         const struct config_key *key);
 void weir_reading_texts(struct config_reader *reading, const struct yaml_node *node,
                         const struct config_key *key, size_t most, text_read *read, struct text_list *list);
-/* The same, or one text without brackets. */
-void weir_reading_text_or_texts(struct config_reader *reading, const struct yaml_node *node,
-                                const struct config_key *key, size_t most, text_read *read,
-                                struct text_list *list);
 /* "threads cannot be '0'; write a number from 1 to 64". */
 void weir_reading_unfit(struct config_reader *reading, const struct yaml_node *node,
                         const struct config_key *key);

@@ -314,11 +314,12 @@ static const struct http_route *find_route(const struct http_rules *rules,
 /* ?status=403 counts behind /auth itself alone: with a path behind it, the query is the client's. */
 static int status_of(const struct http_route *route, const struct http_request *request)
 {
+    static const int statuses[] = {429, 403, 503};
     struct slice query = request->query, name, value;
     while (request->path.len == strlen(FRONT) && weir_query_next(&query, &name, &value))
         if (slice_is(name, "status") && (slice_is(value, "403") || slice_is(value, "429")))
             return slice_is(value, "403") ? 403 : 429;
-    return (int)route->status;
+    return statuses[route->status];
 }
 
 static enum forward_outcome take_route(const struct forward_question *asked, const struct http_route *route,
