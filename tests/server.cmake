@@ -208,6 +208,8 @@ weir_fuzz(json fuzz/fuzz_json.c)
 target_link_libraries(fuzz-json PRIVATE weir_service)
 weir_fuzz(resp fuzz/fuzz_resp.c)
 target_link_libraries(fuzz-resp PRIVATE weir_service)
+weir_fuzz(tls fuzz/fuzz_tls.c)
+target_link_libraries(fuzz-tls PRIVATE weir_server)
 weir_fuzz(weir_reply fuzz/fuzz_weir_reply.c)
 target_link_libraries(fuzz-weir_reply PRIVATE weir_service)
 

@@ -313,6 +313,8 @@ class Reloading(TlsTest):
         self.assertIn("does not belong to the certificate", client.ask("WEIR.RELOAD"))
         weir.configure(POLICIES)
         self.assertIn("tls: is missing, and clients connect with TLS", client.ask("WEIR.RELOAD"))
+        weir.configure(self.tls("app").replace(POLICIES, ""))  # the certificate is good, the rest is not
+        self.assertIn("it names no policies", client.ask("WEIR.RELOAD"))
         weir.configure(self.tls() + "watch: sometimes\n")
         self.assertIn("write none or files", client.ask("WEIR.RELOAD"))
         self.assertEqual(self.serial(weir), before)

@@ -161,6 +161,30 @@ TEST(what_is_left_of_a_record_is_told)
     end_contexts();
 }
 
+/* While the socket takes nothing, it is not asked whether there is something to read: that would be told for
+ * ever. */
+TEST(a_handshake_that_cannot_be_written_waits_for_that)
+{
+    char bytes[4096] = {0};
+    if (!begin_contexts(TLS_CLIENTS_NONE) || !begin_pair("localhost"))
+        return;
+    CHECK(weir_tls_recv(here.peer, bytes, 1) == -1 && errno == EAGAIN); /* which says hello */
+    while (send(here.server.fd, bytes, sizeof bytes, 0) > 0)
+        ;
+    CHECK_EQ(transport_wants(&here.server, WATCH_READ), WATCH_READ);
+    CHECK(transport_recv(&here.server, bytes, sizeof bytes) == -1 && errno == EAGAIN);
+    CHECK_EQ(transport_wants(&here.server, WATCH_READ | WATCH_GONE), WATCH_WRITE | WATCH_GONE);
+    CHECK_EQ(transport_ready(&here.server, WATCH_WRITE), WATCH_READ | WATCH_WRITE);
+    CHECK(!transport_pending(&here.server) && transport_is_handshaking(&here.server));
+    while (recv(here.fd, bytes, sizeof bytes, 0) > 0)
+        ;
+    (void)shake_hands();
+    CHECK(!transport_is_handshaking(&here.server));
+    CHECK_EQ(transport_wants(&here.server, WATCH_READ), WATCH_READ);
+    end_pair();
+    end_contexts();
+}
+
 TEST(a_goodbye_is_the_end_and_so_is_none)
 {
     char bytes[100];
