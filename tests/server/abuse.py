@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A bystander keeps its load while others do nothing and still others do harm: abuse.py [SECONDS [IDLE [ABUSIVE]]]
+"""A bystander keeps its load while others do nothing and still others do harm: abuse.py [--http] [SECONDS [IDLE
+[ABUSIVE]]]
 
 Prints what an idle connection costs, what the bystander notices, and why connections were closed. Exit status 1 if the
-server was harmed: it died, lost or miscounted a request, or kept what it used for those who have left.
+server was harmed: it died, lost or miscounted a request, or kept what it used for those who have left. With --http all of
+them speak HTTP.
 """
 
 import collections
@@ -25,14 +27,16 @@ policies:
   - {name: bystander, limits: [1M/s]}
   - {name: crowd, limits: [1000/s]}
 """
+PROBE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 RATE = 2000  # requests of the bystander in a second
 
 
 class Idle:
     """Connections that have asked one thing and then nothing more."""
 
-    def __init__(self, port, count):
+    def __init__(self, port, count, http):
         self.sockets = []
+        self.question, self.reply = (PROBE, b"HTTP/1.1 200 ") if http else (b"PING\r\n", b"+PONG\r\n")
         for number in range(count):
             client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             client.settimeout(server.PATIENCE)
@@ -40,17 +44,17 @@ class Idle:
             client.connect(("127.0.0.1", port))
             self.sockets.append(client)
         for client in self.sockets:
-            client.send(b"PING\r\n")
+            client.send(self.question)
         for client in self.sockets:
-            assert client.recv(16) == b"+PONG\r\n"
+            assert client.recv(4096).startswith(self.reply)
 
     def alive(self):
         """How many are still answered."""
         count = 0
         for client in self.sockets:
             try:
-                client.send(b"PING\r\n")
-                count += client.recv(16) == b"+PONG\r\n"
+                client.send(self.question)
+                count += client.recv(4096).startswith(self.reply)
             except OSError:
                 pass
         return count
@@ -67,13 +71,16 @@ def tell(name, figures):
 class Round:
     """One round of it; every figure and every fault is kept. It goes on until the log has had all of `wanted`."""
 
-    def __init__(self, seconds, idle, abusive, *arguments, seed=None, wanted=()):
+    def __init__(self, seconds, idle, abusive, *arguments, seed=None, wanted=(), http=False):
         self.seconds, self.idle_count, self.abusive, self.wanted = seconds, idle, abusive, wanted
         self.seed = random.randrange(1 << 32) if seed is None else seed
         self.faults = []
         self.figures = {}
         traffic.raise_files(20000)
-        self.weir = server.Server("--max-clients", str(idle + 2 * abusive + 100), *arguments, config=CONFIG)
+        self.http = http
+        self.weir = server.Server("--max-clients", str(idle + 2 * abusive + 100), *arguments, config=CONFIG,
+                                  also=("http",) if http else ())
+        self.port = self.weir.ports["http"] if http else self.weir.port
 
     def expect(self, what, got, wanted):
         if got != wanted:
@@ -95,7 +102,7 @@ class Round:
     def go(self):
         self.expect("clients at first", self.clients(), 1)
         files = self.weir.files()
-        bystander = traffic.Steady(self.weir, "bystander", 1000, RATE)
+        bystander = traffic.Steady(self.weir, "bystander", 1000, RATE, http=self.http)
         print(f"bystander: {RATE} requests a second, one at a time; seed {self.seed}")
         bystander.run(min(self.seconds / 8, 2))  # so that what is used first is there
         self.figures["alone"] = bystander.run(self.seconds / 4)
@@ -115,14 +122,14 @@ class Round:
 
     def add_idle(self):
         before = self.weir.memory()
-        idle = Idle(self.weir.port, self.idle_count)
+        idle = Idle(self.port, self.idle_count, self.http)
         self.figures["idle bytes"] = (self.weir.memory() - before) / self.idle_count
         return idle
 
     def abuse(self, bystander, idle):
         here = self.clients()
-        line = [sys.executable, str(pathlib.Path(__file__).with_name("abuser.py")), str(self.weir.port),
-                str(self.abusive), str(self.seed)]
+        line = [sys.executable, str(pathlib.Path(__file__).with_name("abuser.py")), str(self.port),
+                str(self.abusive), str(self.seed), "http" if self.http else "resp"]
         with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as crowd:
             crowd.stdout.readline()
             before = self.weir.memory()
@@ -176,10 +183,11 @@ class Round:
 
 def main():
     try:
-        seconds, idle, abusive = (float(word) for word in (sys.argv[1:] + ["60", "10000", "1000"][len(sys.argv) - 1:]))
+        words = [word for word in sys.argv[1:] if word != "--http"]
+        seconds, idle, abusive = (float(word) for word in words + ["60", "10000", "1000"][len(words):])
     except ValueError:
-        sys.exit("usage: abuse.py [SECONDS [IDLE [ABUSIVE]]]")
-    done = Round(seconds, int(idle), int(abusive)).run()
+        sys.exit("usage: abuse.py [--http] [SECONDS [IDLE [ABUSIVE]]]")
+    done = Round(seconds, int(idle), int(abusive), http="--http" in sys.argv).run()
     done.report()
     sys.exit(1 if done.faults else 0)
 

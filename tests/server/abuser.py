@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Connections that mean harm, as many as wanted, in one process: abuser.py PORT COUNT SEED
+"""Connections that mean harm, as many as wanted, in one process: abuser.py PORT COUNT SEED resp|http
 
 Prints a line "ready" when all are connected. When its input ends so does it, and prints what they have done as JSON.
 Works at a low priority: on one machine with the server they would else take its processors as well, which nobody far
 away could.
 """
 
+import base64
 import collections
 import errno
 import json
@@ -232,17 +233,103 @@ class Login(Abuser):
         return server.encode("AUTH", "operator", f"{self.dice.random()}") * 10
 
 
-KINDS = (Deaf, Half, Garbage, Giant, Storm, Login)
+# ---- by HTTP
+
+
+def http(method, path, body=b"", fields=""):
+    return (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{fields}"
+            f"Content-Length: {len(body)}\r\n\r\n").encode("ascii") + body
+
+
+class HttpDeaf(Deaf):
+    chunk = http("GET", "/v1/openapi.json") * 20
+
+
+class Drip(Half):
+    """A head, a body or a chunk that never ends, a byte at a time."""
+
+    def say(self):
+        if not self.said:
+            self.said = True
+            return self.dice.choice((b"G", b"GET /v1/take/crowd/k HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+                                     http("POST", "/v1/take", b"x" * 60000)[:-50000],
+                                     b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+                                     b"Content-Type: application/json\r\nContent-Length: 9000\r\n\r\n",
+                                     b"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                                     b"Transfer-Encoding: chunked\r\n\r\n40000\r\n{"))
+        return super().say()
+
+
+class Endless(Abuser):
+    """Header fields without an end."""
+
+    def say(self):
+        return b"GET / HTTP/1.1\r\n" + b"X-Field: %016x\r\n" % self.dice.getrandbits(64) * 100
+
+
+class HttpGarbage(Garbage):
+    def say(self):
+        self.left -= 1
+        if self.left < 0:
+            return None
+        return self.dice.choice((self.dice.randbytes(self.dice.randrange(1, 4000)), b"\x16\x03\x01\x02\x00\x01" * 50,
+                                 server.encode("WEIR.TAKE", "crowd", "k") * 10, b"GET / HTTP/9.9\r\n\r\n",
+                                 b"GET /" + b"x" * 70000, b"\r\n" * 30000, http("GET", "/", fields="Host: b\r\n"),
+                                 http("POST", "/v1/take", fields="Transfer-Encoding: chunked\r\n"),
+                                 b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999\r\n\r\n"))
+
+
+class HttpGiant(Giant):
+    """Thousands of requests at once, a thousand questions in each of some."""
+    question = b'{"policy":"crowd","key":"k"}'
+    batch = b'{"requests":[' + b",".join([question] * 1000) + b"]}"
+    chunk = http("GET", "/v1/take/crowd/k") * 3000 + http("GET", "/v1/explain/crowd/k") * 100 + \
+        http("POST", "/v1/batch", batch) * 2 + http("GET", "/nothing") * 1000
+
+
+class Monster(Giant):
+    """JSON that is deep, long, or no end of either."""
+
+    def say(self):
+        if not self.busy:
+            return None
+        self.busy = False
+        self.rest(self.dice.uniform(0.2, 2))
+        return http("POST", self.dice.choice(("/v1/take", "/v1/batch")),
+                    self.dice.choice((b"[" * 500000, b'{"a":' * 100000, b'{"policy":"' + b"x" * 900000 + b'"}',
+                                      b'{"requests":[' + b"[]," * 200000 + b"[]]}", b"1" * 100000,
+                                      b'{"requests":[' + b",".join([HttpGiant.question] * 1001) + b"]}",
+                                      b'{"key":"' + b"\\u0000" * 100000 + b'","policy":"crowd"}')))
+
+
+class HttpStorm(Storm):
+    ask = http("GET", "/v1/take/crowd/storm")
+
+
+class HttpLogin(Login):
+    """Each wrong one is thrown out."""
+
+    def say(self):
+        self.tried += 1
+        if self.tried > 20:
+            self.leave()
+            return None
+        guess = base64.b64encode(b"operator:" + self.dice.randbytes(6).hex().encode("ascii")).decode("ascii")
+        return http("GET", "/v1/take/crowd/k", fields=f"Authorization: Basic {guess}\r\n") * 10
+
+
+KINDS = {"resp": (Deaf, Half, Garbage, Giant, Storm, Login),
+         "http": (HttpDeaf, Drip, Endless, HttpGarbage, HttpGiant, Monster, HttpStorm, HttpLogin)}
 
 
 class Crowd:
-    def __init__(self, port, count, seed):
+    def __init__(self, port, count, seed, protocol):
         self.port = port
         self.dice = random.Random(seed)
         self.count = collections.Counter()
         self.selector = selectors.EpollSelector()
         self.resting = collections.deque()
-        self.all = [KINDS[number % len(KINDS)](self, number) for number in range(count)]
+        self.all = [KINDS[protocol][number % len(KINDS[protocol])](self, number) for number in range(count)]
 
     def wake(self):
         now = time.monotonic()
@@ -273,10 +360,10 @@ class Crowd:
 
 
 def main():
-    port, count, seed = sys.argv[1:]
+    port, count, seed, protocol = sys.argv[1:]
     os.nice(10)
     traffic.raise_files()
-    crowd = Crowd(int(port), int(count), int(seed))
+    crowd = Crowd(int(port), int(count), int(seed), protocol)
     print("ready", flush=True)
     crowd.run(sys.stdin)
     print(json.dumps(crowd.count))

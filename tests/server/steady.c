@@ -4,8 +4,10 @@
  * for its answers. Latencies count from the moment a request was due, so that a server that stalls cannot
  * hide it.
  *
- *     steady ADDRESS POLICY KEYS RATE PIPELINE CONNECTIONS     ADDRESS: a port of 127.0.0.1, or a socket's
- * path
+ *     steady ADDRESS POLICY KEYS RATE PIPELINE CONNECTIONS
+ *
+ * ADDRESS is a port of 127.0.0.1, or a socket's path; with http: in front it speaks HTTP, else the Redis
+ * protocol.
  *
  * It does what standard input says, a line each, and answers each with a line of JSON:
  *
@@ -38,6 +40,8 @@
 #define FILL_AHEAD   4     /* of them while filling */
 #define REPLY_LINES  21    /* of a verdict in version 2 of the protocol */
 #define ALLOWED_LINE 3     /* which of them says whether it was allowed, from 0 */
+#define STATUS_AT    9     /* in the first line of a response */
+#define BODY         (-1)  /* the line of a response after the empty one: it is in words */
 #define SHORT        16
 #define PATIENCE_NS  (30 * WEIR_SEC)
 
@@ -56,6 +60,7 @@ struct steady {
     struct wire wires[WIRES_MAX];
     const char *policy;
     int64_t keys, pipeline, wire_count;
+    bool http;
     double rate;
     int epoll, timer;
     struct rng rng;
@@ -157,6 +162,26 @@ static const char *read_line(struct steady *steady, struct wire *wire, const cha
     return newline + 1;
 }
 
+/* The same of a response. */
+static const char *read_http_line(struct steady *steady, struct wire *wire, const char *line, const char *end,
+                                  int64_t now_ns)
+{
+    const char *newline = memchr(line, '\n', (size_t)(end - line));
+    bool begins = !wire->within;
+    if (begins && wire->line == 0) { /* a status line that is not whole was kept: see SHORT */
+        steady->allowed += memcmp(line + STATUS_AT, "200", 3) == 0;
+        steady->errors += memcmp(line + STATUS_AT, "200", 3) != 0 && memcmp(line + STATUS_AT, "429", 3) != 0;
+    }
+    wire->within = !newline;
+    if (!newline)
+        return NULL;
+    if (wire->line == BODY)
+        end_reply(steady, wire, now_ns);
+    else
+        wire->line = begins && newline - line == 1 ? BODY : wire->line + 1;
+    return newline + 1;
+}
+
 /* Gives true if the line goes on in what is still to come, and is short so far. */
 static bool keep(struct wire *wire, const char *line, size_t len)
 {
@@ -181,7 +206,8 @@ static void receive(struct steady *steady, struct wire *wire)
     int64_t now_ns = weir_now();
     wire->kept_len = 0;
     while (line && line < end && !keep(wire, line, (size_t)(end - line)))
-        line = read_line(steady, wire, line, end, now_ns);
+        line = steady->http ? read_http_line(steady, wire, line, end, now_ns)
+                            : read_line(steady, wire, line, end, now_ns);
 }
 
 static void handle_events(struct steady *steady, int timeout_ms)
@@ -201,6 +227,11 @@ static void handle_events(struct steady *steady, int timeout_ms)
 
 static size_t write_request(const struct steady *steady, char *at, int64_t key)
 {
+    if (steady->http)
+        return (size_t)snprintf(at, REQUEST_MOST,
+                                "GET /v1/take/%s/%012" PRId64
+                                " HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n",
+                                steady->policy, key);
     return (size_t)snprintf(at, REQUEST_MOST,
                             "*3\r\n$9\r\nWEIR.TAKE\r\n$%zu\r\n%s\r\n$12\r\n%012" PRId64 "\r\n",
                             strlen(steady->policy), steady->policy, key);
@@ -350,7 +381,8 @@ int main(int argc, char **argv)
     steady.wire_count = number(argv[6], WIRES_MAX);
     steady.rng.state = 1;
     (void)prctl(PR_SET_TIMERSLACK, 1UL);
-    open_wires(&steady, argv[1]);
+    steady.http = strncmp(argv[1], "http:", 5) == 0;
+    open_wires(&steady, argv[1] + (steady.http ? 5 : 0));
     while (fgets(line, sizeof line, stdin)) {
         double value = 0;
         if (sscanf(line, "fill %lf", &value) == 1)

@@ -10,8 +10,14 @@ import server
 
 class Abuse(unittest.TestCase):
     def test_a_short_round(self):
+        self.check(http=False)
+
+    def test_a_short_round_by_http(self):
+        self.check(http=True)
+
+    def check(self, http):
         reasons = "half a request and no more", "does not read its answers"
-        done = abuse.Round(6, 500, 50, "--stuck-ms", "1000", wanted=reasons).run()
+        done = abuse.Round(6, 500, 50, "--stuck-ms", "1000", wanted=reasons, http=http).run()
         done.report()
         self.assertEqual(done.faults, [], f"seed {done.seed}")
         self.assertLess(done.figures["idle bytes"], 4096)

@@ -28,8 +28,9 @@ def raise_files(count=None):
 class Steady:
     """server-steady: keeps its rate whatever happens."""
 
-    def __init__(self, weir, policy, keys, rate, pipeline=1, connections=4):
-        line = [STEADY, str(weir.path or weir.port), policy, str(keys), str(rate), str(pipeline), str(connections)]
+    def __init__(self, weir, policy, keys, rate, pipeline=1, connections=4, http=False):
+        address = f"http:{weir.ports['http']}" if http else str(weir.path or weir.port)
+        line = [STEADY, address, policy, str(keys), str(rate), str(pipeline), str(connections)]
         self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.answered = 0
 
