@@ -7,7 +7,6 @@
 
 #include "base/assert.h"
 
-#define IP_BITS    128
 #define FOUR_FRONT 96 /* bits in front of an IPv4 address */
 
 static const unsigned char mapped[12] = {[10] = 0xFF, [11] = 0xFF};

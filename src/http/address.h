@@ -17,6 +17,7 @@ struct ip_range {
     int bits; /* of the 128 that all addresses in it have in common */
 };
 
+#define IP_BITS     128
 #define IP_TEXT_MAX 52 /* of weir_ip_write, with the NUL */
 
 /* Reads 192.0.2.7, 192.0.2.7:8080, 2001:db8::7, [2001:db8::7] or [2001:db8::7]:8080. false: it is none. */

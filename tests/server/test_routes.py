@@ -6,7 +6,7 @@ import os
 import tempfile
 
 import server
-from http_client import HttpClient, HttpTest
+from http_client import HttpClient, HttpTest, basic
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 CONFIG = """
@@ -77,6 +77,20 @@ users:
         self.assertEqual((got.status, got["www-authenticate"]), (500, None))
         client = self.client()
         self.assertEqual(client.ask_http("GET", "/v1/take/api/k", Authorization="Bearer " + TOKEN).status, 200)
+
+    def test_wrong_passwords_block_the_client_and_not_its_proxy(self):
+        client = self.http(config=CONFIG + "users: [{name: app, password: right, may: [look]}]\n")
+
+        def log_in(password, source):
+            nonlocal client
+            got = client.get("/v1/policies", Authorization=basic("app", password), X_Forwarded_For=source)
+            if got.status != 200:
+                client = self.client()
+            return got.status
+        self.assertEqual([log_in(f"wrong-{i}", "6.6.6.6, 192.0.2.1") for i in range(12)], [401] * 10 + [429] * 2)
+        self.assertEqual(log_in("right", "192.0.2.1"), 429)
+        self.assertEqual(log_in("right", "192.0.2.2"), 200)
+        self.weir.wait_line("event=login-failed address=192.0.2.1:0 user=app")
 
     def test_a_reload_changes_routes_and_keeps_what_was_spent(self):
         client = self.http(config=CONFIG)

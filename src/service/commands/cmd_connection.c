@@ -30,10 +30,16 @@ static void refuse_login(struct call *call, int64_t retry_after_ns)
                     seconds);
 }
 
+/* Where it comes from, behind a proxy that may say so. */
+static const char *login_address(const struct call *call)
+{
+    return call->http && call->http->client[0] ? call->http->client : call->session->address;
+}
+
 static bool fail_login(struct call *call, struct slice name)
 {
     char shown[72];
-    weir_log(LOG_WARN_LEVEL, "login-failed", LOG_TEXT("address", call->session->address),
+    weir_log(LOG_WARN_LEVEL, "login-failed", LOG_TEXT("address", login_address(call)),
              LOG_TEXT("user", weir_shown(name, shown)));
     weir_call_error(call, "WRONGPASS invalid username-password pair or user is disabled.");
     return false;
@@ -104,7 +110,7 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
     char source[SOURCE_MAX];
     uint64_t generation;
     int64_t retry_ns = 0;
-    weir_source_of(call->session->address, source);
+    weir_source_of(login_address(call), source);
     struct login_attempt attempt = weir_attempt(login_failures, source, users, name, password);
     switch (weir_attempt_begin(login_failures, call->worker->now_ns, attempt, &retry_ns)) {
     case ATTEMPT_BLOCKED:

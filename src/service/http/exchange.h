@@ -41,6 +41,7 @@ struct http_exchange {
     bool is_1_0;
     bool closes;                  /* the connection, after it */
     uint64_t credential;          /* EXCHANGE_LOGIN: what it was tried with */
+    char client[IP_TEXT_MAX + 8]; /* of a login behind a proxy: the client's address; "": the peer's */
     char cors[EXCHANGE_CORS_MAX]; /* fields of the head for a page of another site, or "" */
 };
 

@@ -136,6 +136,19 @@ static bool find_client(const struct http_rules *rules, const struct http_reques
     return found;
 }
 
+void weir_forward_client(const struct snapshot *snapshot, const struct http_request *request,
+                         const char *peer, char address[static IP_TEXT_MAX + 8])
+{
+    struct ip client;
+    char text[IP_TEXT_MAX];
+    address[0] = '\0';
+    if (snapshot->http->proxies.count == 0 || !weir_proxy_is_trusted(snapshot->http, peer) ||
+        !find_client(snapshot->http, request, peer, &client))
+        return;
+    (void)weir_ip_write(&client, IP_BITS, text);
+    (void)snprintf(address, IP_TEXT_MAX + 8, weir_ip_is_four(&client) ? "%s:0" : "[%s]:0", text);
+}
+
 /* ---- keys ---- */
 
 enum key_found { KEY_ABSENT, KEY_PRESENT, KEY_AMBIGUOUS };

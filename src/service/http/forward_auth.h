@@ -44,4 +44,10 @@ struct forward_decision {
 enum forward_outcome weir_forward_auth(const struct snapshot *snapshot, const struct http_request *request,
                                        const char *peer, struct forward_decision *decision);
 
+/* Writes the address of the client behind a proxy that trusted_proxies: names, as listen.c does; "": the peer
+ * is the client. Proxies that are trusted by default do not count here: any program of this machine could be
+ * one, and have as many addresses for wrong passwords as it likes. */
+void weir_forward_client(const struct snapshot *snapshot, const struct http_request *request,
+                         const char *peer, char address[static IP_TEXT_MAX + 8]);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "service/http/access.h"
+#include "service/http/forward_auth.h"
 
 /* Who has logged in by HTTP reads no version 2, whatever RESET says. */
 void weir_http_login_finish(struct call *call, size_t before)
@@ -63,6 +64,7 @@ bool weir_http_log_in(struct http_run *run, const char *field)
     run->http.credential = 0;
     http_run_words(run, &reset, 1);
     run->http.credential = credential;
+    weir_forward_client(run->worker->snapshot, run->request, session->address, run->http.client);
     if (credentials.kind != CREDENTIALS_NONE)
         run_auth_words(run, &credentials);
     run->http = own;

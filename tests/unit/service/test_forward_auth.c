@@ -150,6 +150,29 @@ TEST(the_client_is_the_rightmost_entry_that_is_no_trusted_proxy)
     kit_end(&kit);
 }
 
+static const char *client_of(const char *peer, const char *headers)
+{
+    static char address[IP_TEXT_MAX + 8];
+    kit_say(&kit, "GET /v1/policies", headers);
+    weir_forward_client(&kit.snapshot, &kit.request, peer, address);
+    return address;
+}
+
+TEST(a_login_comes_from_the_client_behind_a_proxy_that_the_file_names)
+{
+    kit_begin(&kit, rules);
+    CHECK_STR(client_of("127.0.0.1:4000", FROM), "192.0.2.7:0");
+    CHECK_STR(client_of("10.0.0.1:4000", "X-Forwarded-For: 1.1.1.1, 2001:db8::7, 10.0.0.2\r\n"),
+              "[2001:db8::7]:0");
+    CHECK_STR(client_of("unix:1000", FROM), "192.0.2.7:0");
+    CHECK_STR(client_of("unix:1000", ""), "");
+    CHECK_STR(client_of("203.0.113.9:77", FROM), "");
+    kit_end(&kit);
+    kit_begin(&kit, ""); /* every program of this machine could say so */
+    CHECK_STR(client_of("127.0.0.1:4000", FROM), "");
+    kit_end(&kit);
+}
+
 TEST(the_first_key_that_is_present_counts)
 {
     kit_begin(&kit, rules);
