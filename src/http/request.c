@@ -615,9 +615,12 @@ enum http_parsed weir_http_parse(const struct http_limits *limits, const char *b
 
 const struct slice *weir_http_header(const struct http_request *request, const char *name)
 {
-    for (size_t i = 0; i < request->header_count; i++)
-        if (weir_text_same(request->headers[i].name.bytes, request->headers[i].name.len, name))
+    size_t len = strlen(name);
+    for (size_t i = 0; i < request->header_count; i++) {
+        struct slice other = request->headers[i].name;
+        if (other.len == len && weir_text_same(other.bytes, len, name))
             return &request->headers[i].value;
+    }
     return NULL;
 }
 

@@ -110,6 +110,8 @@ static bool is_known_host(const struct http_rules *rules, const struct http_requ
 
 static const struct slice *allowed_origin(const struct http_rules *rules, const struct http_request *request)
 {
+    if (rules->origins.count == 0)
+        return NULL;
     const struct slice *origin = weir_http_header(request, "Origin");
     return origin && weir_http_header_count(request, "Origin") == 1 && lists_text(&rules->origins, *origin)
                ? origin

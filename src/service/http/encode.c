@@ -307,14 +307,21 @@ static int64_t retry_seconds(const struct call *call, const struct answer *answe
 static void begin_problem(struct call *call, const struct request *request, const struct answer *answer,
                           int status)
 {
-    char text[SENTENCE_MAX], name[256];
-    weir_buffer_print(call->reply.out,
-                      "{\"type\":\"" PROBLEM_QUOTA "\",\"title\":\"Request cannot be satisfied as assigned "
-                      "quota has been exceeded\",\"status\":%d,\"detail\":",
-                      status);
+    static const char head[] = "{\"type\":\"" PROBLEM_QUOTA "\",\"title\":\"Request cannot be satisfied as "
+                               "assigned quota has been exceeded\",\"status\":",
+                      violated[] = ",\"violated-policies\":[\"";
+    struct buffer *out = call->reply.out;
+    char text[SENTENCE_MAX], name[256], detail[32];
+    char *end = put_decimal(detail, status);
+    end = PUT(end, ",\"detail\":");
+    buffer_put(out, head, sizeof head - 1);
+    buffer_put(out, detail, (size_t)(end - detail));
     write_refusal(request, answer, text);
-    weir_json_put_string(call->reply.out, text, strlen(text));
-    weir_buffer_print(call->reply.out, ",\"violated-policies\":[\"%s\"],", rate_name(call, answer, name));
+    weir_json_put_string(out, text, strlen(text));
+    buffer_put(out, violated, sizeof violated - 1);
+    (void)rate_name(call, answer, name);
+    buffer_put(out, name, strlen(name));
+    buffer_put(out, "\"],", 3);
 }
 
 void weir_http_encode_answer(struct call *call, const struct request *request, const struct answer *answer,

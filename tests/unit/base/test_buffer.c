@@ -3,6 +3,10 @@
  * Bytes that grow at the end and go at the front, within a bound, and with memory that runs out.
  */
 #include "base/buffer.h"
+
+#include <inttypes.h>
+
+#include "base/put.h"
 #include "check.h"
 
 void *__real_malloc(size_t size);
@@ -221,4 +225,31 @@ TEST(slices_are_compared_whole)
     CHECK(!slice_is((struct slice){"takes", 5}, "take"));
     CHECK(!slice_is((struct slice){"take", 3}, "take"));
     CHECK(slice_is((struct slice){"", 0}, ""));
+}
+
+static void check_decimal(int64_t number)
+{
+    char expected[32], got[32] = "";
+    snprintf(expected, sizeof expected, "%" PRId64 "!", number);
+    char *end = put_decimal(got, number);
+    *end = '!';
+    CHECK_STR(got, expected);
+}
+
+TEST(decimals_are_those_of_printf)
+{
+    struct rng rng = rng_new(1);
+    check_decimal(INT64_MIN);
+    check_decimal(INT64_MAX);
+    for (int64_t power = 1; power <= INT64_MAX / 10; power *= 10)
+        for (int64_t more = -1; more <= 1; more++) {
+            check_decimal(power * 10 + more);
+            check_decimal(-(power * 10 + more));
+        }
+    for (int i = 0; i < 64; i++) {
+        check_decimal((int64_t)(UINT64_C(1) << i));
+        check_decimal((int64_t)((UINT64_C(1) << i) - 1));
+    }
+    for (int i = 0; i < 100000; i++)
+        check_decimal(rng_magnitude(&rng, INT64_MAX));
 }
