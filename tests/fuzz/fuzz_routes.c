@@ -91,6 +91,9 @@ static void check_decision(const struct snapshot *snapshot, const struct http_re
     static struct forward_decision decision;
     struct ip ip;
     enum forward_outcome outcome = weir_forward_auth(snapshot, request, peer, &decision);
+    char client[IP_TEXT_MAX + 8];
+    weir_forward_client(snapshot, request, peer, client);
+    MUST(client[0] == '\0' || weir_ip_read((struct slice){client, strlen(client)}, &ip));
     MUST(memchr(decision.reason, '\0', sizeof decision.reason));
     MUST((outcome == FORWARD_TAKE) == (decision.pair_count > 0));
     MUST(outcome == FORWARD_TAKE ? decision.status == 429 || decision.status == 403
