@@ -44,6 +44,7 @@ weir_service_test(unit-ledger-keep unit/ledger/test_ledger_keep.c)
 weir_service_test(unit-records unit/ledger/test_records.c)
 target_link_options(unit-records PRIVATE -Wl,--wrap=calloc,--wrap=aligned_alloc)
 weir_service_test(unit-reserve unit/service/test_reserve.c unit/service/service_kit.c)
+weir_service_test(unit-late-commit unit/service/test_late_commit.c unit/service/service_kit.c)
 
 weir_service_test(unit-share unit/auth/test_share.c)
 weir_service_test(unit-steps unit/ledger/test_smyte_buckets.c)

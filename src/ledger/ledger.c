@@ -9,11 +9,16 @@
 #include "base/sat.h"
 #include "ledger/persist.h"
 
-/* It is kept for those who missed the answer: they lose nothing but that. */
-static bool is_settled_reservation(const struct record *record)
+int64_t weir_ledger_end_of(const struct record *record)
 {
-    const struct ledger_reservation *reservation = (const void *)(record + 1);
-    return reservation->settled.question > LEDGER_DISTRUSTED;
+    const struct ledger_reservation *entry = (const void *)(record + 1);
+    return sat_sub(record->expires_ns, entry->grace_ms * WEIR_MS);
+}
+
+bool weir_ledger_is_over(const struct record *record, int64_t now_ns)
+{
+    const struct ledger_reservation *entry = (const void *)(record + 1);
+    return entry->settled.question > LEDGER_DISTRUSTED || weir_ledger_end_of(record) <= now_ns;
 }
 
 /* What a disk says: no number in it may lead anywhere it should not. */
@@ -57,7 +62,7 @@ bool weir_ledger_init(struct ledger *ledger, size_t requests, size_t reservation
         return false;
     }
     weir_records_form(ledger->requests, is_sane_request, NULL);
-    weir_records_yield(ledger->reservations, is_settled_reservation);
+    weir_records_yield(ledger->reservations, weir_ledger_is_over);
     weir_records_form(ledger->reservations, is_sane_reservation, shift_reservation_times);
     return true;
 }

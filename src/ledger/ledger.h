@@ -8,8 +8,10 @@
  * Each has records of its own: ids come far more often than reservations, need less room, and must not take
  * theirs. Who needs both enters the request first, then the reservation.
  *
- * Law of a reservation: its units were charged before it was written; it is settled once, by commit, by
- * cancel or by its end, whichever enters it first. At its end nothing comes back: nobody knows what was used.
+ * Law of a reservation: its units were charged before it was written; it is settled once, by commit or by
+ * cancel, whichever enters it first. At its end nothing comes back, then or later: nobody knows what was
+ * used. For some time after it a commit may still say that it was more, which is charged. Then its record
+ * goes; one that is settled or past its end goes earlier, if a newcomer finds no other place.
  */
 #ifndef WEIR_LEDGER_LEDGER_H
 #define WEIR_LEDGER_LEDGER_H
@@ -39,7 +41,7 @@ struct ledger_request {
     struct ledger_verdict verdict;
 };
 
-/* What came of it: kept until its old end, if there is room, so that who did not get the answer can ask
+/* What came of it: kept as long as its record, if there is room, so that who did not get the answer can ask
  * again.
  */
 #define LEDGER_DISTRUSTED 1 /* nobody can settle it: something was lost, perhaps what it has charged */
@@ -58,9 +60,16 @@ struct ledger_reservation {
     uint8_t of[LEDGER_PAIRS]; /* and which pair each of those is about */
     uint8_t charged;          /* bit i: pair i was charged; else there is nothing to give back */
     uint8_t strict;           /* bit i: no more may be committed of pair i than was reserved */
+    uint32_t grace_ms : 31;   /* of the time of its record, what comes after its own end */
+    uint32_t late : 1;        /* it was settled then */
     uint64_t owner;           /* weir_ledger_owner of who made it */
     struct ledger_settled settled;
 };
+
+/* Its own end, from which on nothing comes back; only while it is not settled. */
+int64_t weir_ledger_end_of(const struct record *record);
+/* Is it settled, or past its end? Then its record is kept for those who missed the answer, or come late. */
+bool weir_ledger_is_over(const struct record *record, int64_t now_ns);
 
 /* Memory of each, in round numbers. */
 #define LEDGER_REQUEST_BYTES     (sizeof(struct record) + sizeof(struct ledger_request))

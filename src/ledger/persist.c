@@ -353,7 +353,7 @@ static bool move_any(struct records *records, const uint64_t *groups)
 
 static bool drop_any(struct records *records, const uint64_t *groups)
 {
-    struct record *first = first_yielding(records, groups);
+    struct record *first = first_yielding(records, groups, records->recovery->now_ns);
     if (!first)
         return false;
     uint64_t place = record_place(records, first);
@@ -410,7 +410,7 @@ static bool put_recovered_record(struct records *records, const struct record_he
     if (!record)
         record = take_place(records, &head->id);
     if (!record) /* one that may yield does so at once */
-        return records->yields && records->yields(made) &&
+        return records->yields && records->yields(made, records->recovery->now_ns) &&
                add_absent(records->recovery, &head->id, head->number);
     memcpy(record, made, records->stride);
     records->recovery->numbers[record_place(records, record)] = head->number;

@@ -156,12 +156,13 @@ static inline struct record *group_take(struct records *records, uint64_t group,
 }
 
 /* Of the records that may go, the one that would expire first; NULL: none may. */
-static inline struct record *first_yielding(const struct records *records, const uint64_t *groups)
+static inline struct record *first_yielding(const struct records *records, const uint64_t *groups,
+                                            int64_t now_ns)
 {
     struct record *first = NULL;
     for (uint64_t i = 0; records->yields && i < 2 * GROUP; i++) {
         struct record *record = record_at(records, groups[i / GROUP] * GROUP + i % GROUP);
-        if ((!first || record->expires_ns < first->expires_ns) && records->yields(record))
+        if ((!first || record->expires_ns < first->expires_ns) && records->yields(record, now_ns))
             first = record;
     }
     return first;

@@ -151,7 +151,7 @@ static struct record *make_record(struct records *records, const uint64_t *group
     }
     if (one > 0 || other > 0)
         return group_take(records, groups[one >= other ? 0 : 1], id);
-    struct record *yielding = first_yielding(records, groups);
+    struct record *yielding = first_yielding(records, groups, now_ns);
     if (!yielding)
         return NULL;
     place_free(records, record_place(records, yielding));

@@ -33,8 +33,8 @@ struct records *weir_records_new(size_t count, size_t bytes, struct weir_error *
 void weir_records_free(struct records *records);
 
 /* Before anybody else uses them: records of which `yields` says true may be dropped before their time, if a
- * newcomer finds no other place. Called inside of the record. */
-typedef bool record_yields(const struct record *record);
+ * newcomer finds no other place. Called inside of the record. What yields once does so for ever. */
+typedef bool record_yields(const struct record *record, int64_t now_ns);
 void weir_records_yield(struct records *records, record_yields *yields);
 
 /* The same; for a store. `sane` looks at bytes that came from a disk, `shift` moves the times in them, which

@@ -54,6 +54,7 @@ struct share_hook weir_share_hook(const struct worker *worker, const struct user
 struct share_scan {
     struct fair_share *share;
     const struct records *records;
+    int64_t now_ns;
 };
 
 static void see_record(void *arg, struct record *record)
@@ -62,11 +63,11 @@ static void see_record(void *arg, struct record *record)
     weir_share_see(look->share, weir_records_place(look->records, record));
 }
 
-/* One that is settled gives way to any newcomer: its place is as good as free. */
+/* One that is over gives way to any newcomer: its place is as good as free. */
 static void see_reservation(void *arg, struct record *record)
 {
-    const struct ledger_reservation *entry = record_bytes(record);
-    if (entry->settled.question <= LEDGER_DISTRUSTED)
+    const struct share_scan *look = arg;
+    if (!weir_ledger_is_over(record, look->now_ns))
         see_record(arg, record);
 }
 
@@ -81,7 +82,7 @@ static void see_key(void *arg, uint64_t place, bool in_use)
 static void scan_records(struct fair_share *share, struct records *records, int64_t now_ns, bool all,
                          void (*see)(void *arg, struct record *record))
 {
-    struct share_scan look = {share, records};
+    struct share_scan look = {share, records, now_ns};
     uint64_t *cursor = weir_share_cursor(share), count = all ? SIZE_MAX : weir_share_look(share);
     if (count == 0 || weir_records_page(records, now_ns, cursor, count, see, &look))
         return;

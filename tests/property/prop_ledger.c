@@ -54,7 +54,9 @@ struct booking {
     struct question question;
     struct weir_reservation promise;
     int64_t due_ns, expires_ns;
-    int settled; /* 0, 1: committed, 2: cancelled */
+    int64_t kept_ns; /* until when its record is there */
+    int settled;     /* 0, 1: committed, 2: cancelled */
+    bool late;       /* it was settled after its end */
     int64_t used[PAIRS];
     int64_t charged, given_back, remaining;
 };
@@ -226,6 +228,7 @@ static struct outcome decide(struct world *world, const struct question *questio
             booking.due_ns = sat_add(world->now_ns, verdict.wait_ns);
         outcome.due_in_ms = model_ms_up(booking.due_ns - world->now_ns);
         booking.expires_ns = booking.due_ns + ttl_of(question) * WEIR_MS;
+        booking.kept_ns = booking.expires_ns + windows_ms[question->pairs[0].policy] * WEIR_MS;
         outcome.booked = world->booked;
         world->bookings[world->booked++] = booking;
     }
@@ -286,7 +289,7 @@ static void settle_pair(struct world *world, struct booking *booking, size_t i, 
     struct weir_table *table = world->tables[pair->policy];
     struct name name = name_of(world, pair);
     bool promised = booking->due_ns > world->now_ns;
-    int64_t used = cancel ? 0 : booking->used[i];
+    int64_t used = cancel ? 0 : booking->late ? max64(booking->used[i], pair->n) : booking->used[i];
     if (cancel && promised) {
         if (weir_table_cancel_at(table, world->now_ns, name.text, name.len, &booking->promise))
             booking->given_back += pair->n;
@@ -304,6 +307,9 @@ static void settle_pair(struct world *world, struct booking *booking, size_t i, 
 static void model_settle(struct world *world, struct booking *booking, const int64_t *used, bool cancel)
 {
     memcpy(booking->used, used, sizeof booking->used);
+    booking->late = world->now_ns >= booking->expires_ns;
+    if (booking->late)
+        booking->kept_ns = world->now_ns + windows_ms[booking->question.pairs[0].policy] * WEIR_MS;
     for (size_t i = 0; i < booking->question.count; i++)
         settle_pair(world, booking, i, cancel);
     booking->remaining = left_of(world, &booking->question.pairs[0]);
@@ -350,9 +356,10 @@ static void do_settle(struct world *world, struct dice *dice)
         add(world, " %" PRId64, used[i]);
     const char *reply = kit_ask(world->kit, world->line);
     bool same = booking->settled == 1 + cancel && (cancel || memcmp(used, booking->used, sizeof used) == 0);
-    if (world->now_ns >= booking->expires_ns || (booking->settled && !same)) {
-        bool over = world->now_ns >= booking->expires_ns;
-        expect_error(world, reply, over ? "-ERR no reservation '" : "-ERR reservation '");
+    bool gone = world->now_ns >= booking->kept_ns;
+    bool over = cancel && !booking->settled && world->now_ns >= booking->expires_ns;
+    if (gone || over || (booking->settled && !same)) {
+        expect_error(world, reply, gone ? "-ERR no reservation '" : "-ERR reservation '");
         return;
     }
     if (!booking->settled && !cancel && is_overrun(booking, used)) {
@@ -363,6 +370,7 @@ static void do_settle(struct world *world, struct dice *dice)
         model_settle(world, booking, used, cancel);
     if (!cancel)
         expect(world, reply, "charged", booking->charged);
+    expect(world, reply, "late", booking->late ? 1 : INT64_MIN);
     expect(world, reply, "given_back", booking->given_back);
     expect(world, reply, "remaining", booking->remaining);
 }

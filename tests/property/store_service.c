@@ -36,7 +36,7 @@ struct reservation {
     struct book_key *key;
     size_t entry; /* of its charge */
     int64_t n, used;
-    bool charged;
+    bool brief, charged;
 };
 
 struct asked {
@@ -415,8 +415,9 @@ static void reserve(struct history *history, struct book_key *key, const char *p
 {
     if (scene.reservation_count == RESERVATIONS)
         return;
-    const char *reply =
-        ask(history, "WEIR.RESERVE %s k%" PRIu64 " %" PRId64 " TTL 3600000 TIMEOUT 0", policy, key->name, n);
+    bool brief = history_chance(history, 30); /* it is over soon, and a commit of it is late */
+    const char *reply = ask(history, "WEIR.RESERVE %s k%" PRIu64 " %" PRId64 " TTL %d TIMEOUT 0", policy,
+                            key->name, n, brief ? 1 : 3600000);
     if (kit_field(reply, "allowed") != 1)
         return;
     struct reservation *r = &scene.reservations[scene.reservation_count];
@@ -424,6 +425,7 @@ static void reserve(struct history *history, struct book_key *key, const char *p
                               .settled = {.answered_ns = -1},
                               .key = key,
                               .n = n,
+                              .brief = brief,
                               .charged = true};
     (void)snprintf(r->id, sizeof r->id, "%s", kit_text(reply, "id"));
     note(history, key, BOOK_TAKE, n);
@@ -440,12 +442,14 @@ static const char *say_settle(struct history *history, const struct reservation 
                     : ask(history, "WEIR.COMMIT %s %" PRId64, r->id, used);
 }
 
-static void note_settled(struct history *history, struct reservation *r, int64_t used)
+static void note_settled(struct history *history, struct reservation *r, int64_t used, bool late)
 {
     if (!r->charged)
         history_fail(history, "reservation %s is there, what it had charged is not", r->id);
     if (r->settled.sure)
         history_fail(history, "reservation %s was settled twice", r->id);
+    if (late && used < r->n)
+        history_fail(history, "reservation %s was over, and something came back", r->id);
     if (used < r->n)
         note(history, r->key, BOOK_GIVE, r->n - max64(used, 0));
     else
@@ -467,12 +471,12 @@ static void settle(struct history *history)
         (void)agrees(history, r->key);
     const char *reply = say_settle(history, r, used);
     if (reply[0] == '-') {
-        if (r->made.sure && !r->settled.there && strstr(reply, "no reservation"))
+        if (r->made.sure && !r->settled.there && !r->brief && strstr(reply, "no reservation"))
             history_fail(history, "reservation %s was told, and is not there any more", r->id);
         return;
     }
     if (!agrees(history, r->key))
-        note_settled(history, r, used);
+        note_settled(history, r, used, kit_field(reply, "late") == 1);
     else if (r->settled.sure && used != r->used)
         history_fail(history, "reservation %s was settled in another way, and that was told", r->id);
     if (!r->settled.sure) {

@@ -113,6 +113,15 @@ class Tenants(server.ServerTest):
             self.assertEqual(sum(greedy.read()["charged"] for name in ids if name), 200, f"round {i}")
             self.await_zero(ops, "ledger_share_most")
 
+    def test_reservations_that_are_over_do_not_count(self):
+        weir = self.serve("--test-clock")
+        ops, greedy = self.login(weir, "ops", "o"), self.login(weir, "greedy", "a")
+        for i in range(20):  # three times as many as there is room for
+            greedy.raw(server.encode("WEIR.RESERVE", "api", f"a:{i}", "1", "TTL", "1000") * 200)
+            self.assertEqual(sum(greedy.read()["allowed"] for _ in range(200)), 200, f"round {i}")
+            ops.ask("WEIR.CLOCK", "ADVANCE", "1000")
+            self.await_zero(ops, "ledger_share_most")
+
     def test_keys_that_sleep_are_no_reserve(self):
         """Keys whose limit is over soon do not count any more, but stay in the table until others need the place."""
         weir = self.serve("--test-clock")

@@ -18,7 +18,8 @@ static int print_settled(const struct resp_value *answer)
     if (ask_has(answer, "charged"))
         printf("%s charged, ", words_number(ask_number(answer, "charged"), text));
     printf("%s given back, ", words_number(ask_number(answer, "given_back"), text));
-    printf("%s left\n", words_number(ask_number(answer, "remaining"), text));
+    printf("%s left%s\n", words_number(ask_number(answer, "remaining"), text),
+           ask_has(answer, "late") ? " (late: the reservation was over)" : "");
     return EXIT_OK;
 }
 
@@ -54,11 +55,13 @@ const struct cli_command command_commit = {
              "Settle a reservation with what was really used: what is less is given back, what is more\n"
              "becomes a debt, or is refused, as the policy says. Without N all of it was used.\n",
     ARGS_OPTIONS(options),
-    .more = "ID is what weir reserve answered; N one number for each key that was reserved.\n"
-            "Exit status: 0 done, 2 error.\n"
-            "\n"
-            "Examples\n"
-            "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n",
+    .more =
+        "ID is what weir reserve answered; N one number for each key that was reserved.\n"
+        "After the TTL a late commit still charges what is more, and gives nothing back, for ids: of the\n"
+        "policy. Exit status: 0 done, 2 error.\n"
+        "\n"
+        "Examples\n"
+        "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n",
     .least = 1,
     .most = 1 + NUMBERS_MAX,
     .few = "write: weir commit ID [N]...; the id is what weir reserve answered",

@@ -94,11 +94,15 @@ static void encode_reserve(struct call *call, const struct request *request, con
 static void encode_settled(struct call *call, const struct request *request, const struct answer *answer)
 {
     bool cancel = request->verb == ENGINE_CANCEL;
-    weir_reply_map(&call->reply, cancel ? 2 : 3);
+    weir_reply_map(&call->reply, cancel ? 2 : answer->settled_late ? 4 : 3);
     if (!cancel)
         weir_reply_field(&call->reply, "charged", answer->settled_charged);
     weir_reply_field(&call->reply, "given_back", answer->settled_given_back);
     weir_reply_field(&call->reply, "remaining", answer->settled_remaining);
+    if (answer->settled_late) {
+        weir_reply_text(&call->reply, "late");
+        weir_reply_bool(&call->reply, true);
+    }
 }
 
 /* ---- the table ---- */

@@ -116,6 +116,7 @@ struct answer {
     struct weir_reservation promise; /* ACQUIRE, RESERVE: if wait_ns > 0 */
     uint64_t reservation;            /* RESERVE: its number; 0: none was made */
     int64_t settled_charged, settled_given_back, settled_remaining; /* COMMIT, CANCEL */
+    bool settled_late;                                              /* COMMIT: after its end */
     /* request->full: of the limit that decided, then of all limits of all pairs, in their order. */
     struct limit_numbers decided;
     const struct limit_numbers *numbers;

@@ -6,6 +6,13 @@
  * inside of its record: nobody can settle what is not charged. A reservation is settled once. At the end of
  * its TTL, which begins when it is due, nothing comes back: nobody knows what was used.
  *
+ * Late commits. The record stays for `ids` of its first policy after that end. A commit that comes then says
+ * what was used after all: of each pair it charges what that is more than the units that stayed spent, and
+ * gives nothing back. Law: when n were reserved, all commits together, however many and whenever they come,
+ * leave u charged if the first of them was in time, and the larger of n and u if it was late. The record is
+ * then kept for another `ids`, so that a repeat is told the same. Nobody cancels what is over. A record that
+ * had to give way to a newcomer is no longer there, which is an error that says so.
+ *
  * Settling, too, happens inside of the reservation's record, so of any number who
  * settle it at once one does, and those who said the same get the same answer.
  *
@@ -25,6 +32,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "ledger/persist.h"
 #include "service/engine/decide.h"
@@ -104,8 +112,11 @@ void weir_reservation_write(const struct worker *worker, const struct request *r
         write_pair(worker, &request->pairs[i], (answer->charged >> i & 1) != 0, i, entry);
     for (size_t i = 0; i < request->count; i++)
         write_others(worker, &request->pairs[i], answer, i, entry);
-    record->expires_ns = sat_add(sat_add(worker->now_ns, answer->wait_ns), ttl_ms * WEIR_MS);
-    visit->expires_ns = max64(visit->expires_ns, record->expires_ns);
+    entry->grace_ms = (uint32_t)(request->pairs[0].policy->settings.ids_ns / WEIR_MS) & INT32_MAX;
+    int64_t end_ns = sat_add(sat_add(worker->now_ns, answer->wait_ns), ttl_ms * WEIR_MS);
+    record->expires_ns = sat_add(end_ns, entry->grace_ms * WEIR_MS);
+    ASSERT(weir_ledger_end_of(record) == end_ns);
+    visit->expires_ns = max64(visit->expires_ns, end_ns);
     answer->reservation = visit->number;
 }
 
@@ -309,9 +320,12 @@ static int64_t pair_remaining(const struct worker *worker, const struct ledger_p
     return verdict.remaining;
 }
 
-static int64_t asked_of(const struct request *request, const struct ledger_pair *pair, size_t i)
+/* How many of pair `i` shall stay charged. Of one that is over no less than there are. */
+static int64_t asked_of(const struct request *request, const struct ledger_reservation *entry, size_t i)
 {
-    return request->verb == ENGINE_CANCEL ? 0 : request->used_count > 0 ? request->used[i] : pair->n;
+    int64_t n = entry->pair[i].n;
+    int64_t used = request->verb == ENGINE_CANCEL ? 0 : request->used_count > 0 ? request->used[i] : n;
+    return entry->late ? max64(used, n) : used;
 }
 
 /* The pairs of which something comes back, or the others. */
@@ -321,7 +335,7 @@ static void settle_some(const struct worker *worker, const struct request *reque
     for (size_t i = 0; i < entry->pairs; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
         struct policy_table *ptable = weir_snapshot_policy_table(worker->snapshot, pair->ptable);
-        int64_t used = asked_of(request, pair, i);
+        int64_t used = asked_of(request, entry, i);
         if ((used < pair->n) != come_back)
             continue;
         if (ptable && (entry->charged >> i & 1) != 0)
@@ -339,7 +353,7 @@ static bool foresee_settlement(const struct request *request, const struct ledge
     bool come_back = false;
     for (size_t i = 0; i < entry->pairs; i++) {
         const struct ledger_pair *pair = &entry->pair[i];
-        if (asked_of(request, pair, i) >= pair->n)
+        if (asked_of(request, entry, i) >= pair->n)
             continue;
         come_back = true;
         if (request->verb == ENGINE_COMMIT && (entry->charged >> i & 1) != 0)
@@ -353,6 +367,10 @@ static void settle_pairs(const struct worker *worker, const struct request *requ
 {
     struct ledger_reservation *entry = visit_reservation(visit);
     struct ledger_settled settled = {.question = settle_hash(worker, request, entry)};
+    entry->late = weir_ledger_end_of(visit->record) <= worker->now_ns;
+    ASSERT(!entry->late || request->verb == ENGINE_COMMIT);
+    if (entry->late) /* from now on it is remembered as an answer is */
+        visit->record->expires_ns = sat_add(worker->now_ns, entry->grace_ms * WEIR_MS);
     settle_some(worker, request, entry, false, &settled);
     struct ledger_settled foreseen = settled;
     if (foresee_settlement(request, entry, &foreseen)) {
@@ -360,13 +378,15 @@ static void settle_pairs(const struct worker *worker, const struct request *requ
         weir_records_append(worker->service->ledger.reservations, visit);
         settle_some(worker, request, entry, true, &settled);
     }
+    ASSERT(!entry->late || settled.given_back == 0);
     settled.remaining = pair_remaining(worker, &entry->pair[0]);
     entry->settled = settled;
 }
 
-static void answer_settled(struct answer *answer, const struct ledger_settled *settled)
+static void answer_settled(struct answer *answer, const struct ledger_settled *settled, bool late)
 {
     answer->allowed = true;
+    answer->settled_late = late;
     answer->settled_charged = settled->charged;
     answer->settled_given_back = settled->given_back;
     answer->settled_remaining = settled->remaining;
@@ -383,7 +403,8 @@ static bool refuse_gone(struct worker *worker, const struct request *request, ui
     return weir_engine_fail(worker, answer, ENGINE_WRONG, "no reservation '%s'%s",
                             weir_shown(request->reservation, shown),
                             made ? " any more: its time is over and its units stay spent, or it was settled "
-                                   "long ago"
+                                   "long ago; nothing was changed (a late COMMIT is possible for ids: of its "
+                                   "policy after the TTL, unless its record had to give way to newer ones)"
                                  : ": it was never made");
 }
 
@@ -440,6 +461,20 @@ static bool is_frozen(struct worker *worker, const struct ledger_reservation *en
     return false;
 }
 
+/* Nothing comes back from one that is over. */
+static bool is_too_late(struct worker *worker, const struct request *request,
+                        const struct record_visit *visit, struct answer *answer)
+{
+    char shown[72];
+    if (request->verb != ENGINE_CANCEL || weir_ledger_end_of(visit->record) > worker->now_ns)
+        return false;
+    (void)weir_engine_fail(worker, answer, ENGINE_WRONG,
+                           "reservation '%s' cannot be cancelled any more: its time is over and its units "
+                           "stay spent (a late COMMIT charges what was used beyond them)",
+                           weir_shown(request->reservation, shown));
+    return true;
+}
+
 /* Inside of the record. false: answer->error says why not, and nothing was changed. */
 static bool settle_entry(struct worker *worker, const struct request *request, struct record_visit *visit,
                          struct answer *answer)
@@ -451,14 +486,14 @@ static bool settle_entry(struct worker *worker, const struct request *request, s
                                 "No permissions to settle a reservation of another user");
     bool settled = entry->settled.question != 0;
     if (settled ? !was_settled_so(worker, request, entry, answer)
-                : is_frozen(worker, entry, answer) ||
+                : is_frozen(worker, entry, answer) || is_too_late(worker, request, visit, answer) ||
                       (request->verb == ENGINE_COMMIT && !check_commit(worker, request, entry, answer)))
         return false;
     visit->looked = false;
     if (!settled)
         settle_pairs(worker, request, visit);
     list_keys(worker, entry);
-    answer_settled(answer, &entry->settled);
+    answer_settled(answer, &entry->settled, entry->late);
     return true;
 }
 
@@ -477,7 +512,7 @@ void weir_settle(struct worker *worker, const struct request *request, struct an
         return;
     }
     if (ledger_is_unrecorded(number)) { /* its keys are not known, and nothing was charged to them */
-        answer_settled(answer, &(struct ledger_settled){0});
+        answer_settled(answer, &(struct ledger_settled){0}, false);
         return;
     }
     if (__builtin_expect(request->store_ill, 0)) {

@@ -130,6 +130,22 @@ TEST(an_overrun_is_charged_in_one_piece_with_its_settlement)
     end();
 }
 
+TEST(a_late_overrun_is_charged_in_one_piece_with_its_settlement)
+{
+    begin();
+    reserve("WEIR.RESERVE tokens k 10 TTL 1");
+    keep_all(NULL);
+    kit_clock(&kit, 1);
+    CHECK_EQ(kit_field(settle("WEIR.COMMIT", "15"), "late"), 1);
+    CHECK(!is_settled_in_log(0));
+    CHECK(listed(&tables) == 0 && listed(&reservations) > 0);
+    keep_all(NULL);
+    CHECK(is_settled_in_log(0));
+    CHECK_EQ(kit_field(settle("WEIR.COMMIT", "15"), "charged"), 15); /* again */
+    CHECK(listed(&tables) == 0 && listed(&reservations) > 0 && kit.changed);
+    end();
+}
+
 /* Who has reserved may not have appended anything yet. */
 TEST(who_settles_lists_what_was_charged_by_another)
 {
