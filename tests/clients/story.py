@@ -13,7 +13,15 @@ Every program tells the same story, in version 3 and in version 2 of the protoco
     the example of docs/clients.md
     the server is stopped and started again: the same client goes on, logged in as before
 
-It finds the port in $WEIR_PORT. It prints `restart` and waits for a line when the server is to be started again, and
+Clients of HTTP tell one of their own, in HTTP_CLIENTS:
+
+    PUT of a policy; takes that are allowed, refused with 429 and Retry-After, or can never pass; keys of any characters
+    three waits of /v1/acquire: at least 100 ms; all of it so far on one connection
+    a batch of 100, sent in chunks, on a limit of 60
+    404, 405 with Allow, HEAD, 401 with a wrong password, 403 as `app`; where the library can: Expect
+    the server is stopped and started again: the same client goes on
+
+A program finds the port in $WEIR_PORT, or $WEIR_HTTP_PORT. It prints `restart` and waits for a line when the server is to be started again, and
 `ok` at the end. Anything else, an exit status or a line of errors, is a failure.
 """
 
@@ -62,23 +70,33 @@ LIBRARIES = {
                        r"<artifactId>lettuce-core</artifactId>\s*<version>([^<]+)<"),
     "redis-rs": Library([BUILD / "redis-rs/target/debug/story"], "redis-rs/Cargo.toml", r'redis = .*"=([^"]+)"'),
 }
+HTTP_CLIENTS = {
+    "requests": Library([BUILD / "python/bin/python3", HERE / "http_python.py", "requests"], "requirements.txt",
+                        r"requests==(\S+)"),
+    "httpx": Library([BUILD / "python/bin/python3", HERE / "http_python.py", "httpx"], "requirements.txt",
+                     r"httpx==(\S+)"),
+    "fetch": Library([BUILD / "node/bin/node", HERE / "fetch.mjs"], "fetch.mjs", r"(fetch) of Node"),
+    "net-http": Library([BUILD / "net-http/story"], "net-http/go.mod", r"go (\S+)"),
+}
 
 
 def run(name, patience=60):
     """Tells the story; what is wrong, or "" if nothing is."""
-    weir = server.Server(config=CONFIG)
+    kind = "http" if name in HTTP_CLIENTS else "resp"
+    weir = server.Server(config=CONFIG, also=("http",))
     program = None
     try:
-        port = weir.port
-        program = subprocess.Popen(LIBRARIES[name].command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, env=dict(os.environ, WEIR_PORT=str(port)), text=True)
+        port = weir.port if kind == "resp" else weir.ports["http"]
+        program = subprocess.Popen({**LIBRARIES, **HTTP_CLIENTS}[name].command, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=dict(os.environ, WEIR_PORT=str(port), WEIR_HTTP_PORT=str(port)))
         bell = threading.Timer(patience, program.kill)
         bell.start()
         try:
             said = program.stdout.readline()
             if said == "restart\n":
                 weir.stop()
-                weir = server.Server("--resp", f"127.0.0.1:{port}", config=CONFIG, tcp=None)
+                weir = server.Server(f"--{kind}", f"127.0.0.1:{port}", config=CONFIG, tcp=None)
                 said = ""
             rest, errors = program.communicate("\n")
         finally:
@@ -100,11 +118,11 @@ def main(names):
     for name in names:
         wrong = run(name)
         failed = failed or wrong != ""
-        print(f"{'FAILED' if wrong else 'ok':6} {name} {LIBRARIES[name].version()}", flush=True)
+        print(f"{'FAILED' if wrong else 'ok':6} {name} {LIBRARIES.get(name, HTTP_CLIENTS.get(name)).version()}", flush=True)
         for line in wrong.splitlines():
             print("    " + line, flush=True)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or LIBRARIES))
+    sys.exit(main(sys.argv[1:] or [*LIBRARIES, *HTTP_CLIENTS]))

@@ -229,6 +229,74 @@ class Libraries(unittest.TestCase):
     def test_node_redis(self):
         self.tell("node-redis")
 
+    def test_requests(self):
+        self.tell("requests")
+
+    def test_fetch(self):
+        self.tell("fetch")
+
+
+class Curl(server.ServerTest):
+    """curl has its own ideas of uploads, versions and retries."""
+
+    def setUp(self):
+        self.weir = self.start(config=CONFIG, also=("http",))
+        self.base = f"http://127.0.0.1:{self.weir.ports['http']}"
+
+    def curl(self, *arguments, text=""):
+        done = subprocess.run(["curl", "-sS", *arguments], input=text, capture_output=True, text=True,
+                              env=server.environment(), timeout=server.PATIENCE)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_one_connection_for_many(self):
+        said = self.curl("-w", "\n%{http_code} %{num_connects}\n", *[f"{self.base}/v1/take/api/k"] * 3)
+        said = re.findall(r"^(\d+) (\d+)$", said, re.M)
+        self.assertEqual(said, [("200", "1"), ("200", "0"), ("429", "0")])
+
+    def test_text_for_people(self):
+        self.assertEqual(self.curl("-H", "Accept: text/plain", f"{self.base}/v1/take/api/k"), "allowed; 1 left\n")
+
+    def test_fail_is_for_refusals(self):
+        self.curl(f"{self.base}/v1/take/api/k?n=2")
+        done = subprocess.run(["curl", "-sf", f"{self.base}/v1/take/api/k"], capture_output=True, env=server.environment())
+        self.assertEqual(done.returncode, 22)
+
+    def test_uploads(self):
+        body = '{"policy":"api","key":"k"}'
+        line = ["-H", "Content-Type: application/json", "--data-binary", "@-", f"{self.base}/v1/take"]
+        self.assertIn('"remaining":1', self.curl(*line, text=body))
+        self.assertIn('"remaining":0', self.curl("-H", "Transfer-Encoding: chunked", *line, text=body))
+        self.assertIn('"reason":"later"', self.curl("-H", "Expect: 100-continue", *line, text=body))
+        large = "[" + " " * 900_000 + "]"  # it asks before it sends so much
+        self.assertIn('"status":400', self.curl(*line, text=large))
+        self.assertIn('"status":413', self.curl(*line, text=large + " " * 200_000))
+
+    def test_other_versions(self):
+        said = self.curl("--http1.0", "-i", f"{self.base}/v1/take/api/k")
+        self.assertIn("\nConnection: close\n", said)  # text mode makes CRLF one
+        said = self.curl("--http2", "-i", f"{self.base}/v1/take/api/k")  # offers an upgrade, which may be ignored
+        self.assertTrue(said.startswith("HTTP/1.1 200 OK\n"), said)
+
+    def test_head(self):
+        self.assertIn("HTTP/1.1 200 OK", self.curl("-I", f"{self.base}/livez"))
+        self.assertIn("Allow: GET", self.curl("-I", f"{self.base}/v1/take/api/k"))
+
+    def test_it_retries_when_it_was_told(self):
+        with self.weir.connect() as client:
+            client.ask("WEIR.POLICY", "SET", "slow", "1/s")
+        begin = time.monotonic()
+        for _ in range(2):
+            said = self.curl("--retry", "3", "-w", "\n%{http_code}", f"{self.base}/v1/take/slow/k")
+            self.assertTrue(said.endswith("\n200"), said)
+        self.assertGreaterEqual(time.monotonic() - begin, 1)
+
+    def test_it_logs_in(self):
+        weir = self.start(config=story.CONFIG, also=("http",))
+        base = f"http://127.0.0.1:{weir.ports['http']}"
+        for user, status in (("app:secret", "200"), ("app:wrong", "401"), ("default:open sesame", "200")):
+            self.assertEqual(self.curl("-u", user, "-o", "/dev/null", "-w", "%{http_code}", f"{base}/v1/take/api/user:1"), status)
+
 
 class Documents(unittest.TestCase):
     """docs/clients.md shows what the programs do, word for word."""

@@ -1,0 +1,3 @@
+module weir/story
+
+go 1.19
