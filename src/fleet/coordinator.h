@@ -36,17 +36,17 @@ struct sink {
     void *agent;
 };
 
-struct coordinator_options {
-    int64_t answer_ns;  /* see above */
-    int64_t connect_ns; /* how long `open` may take to reach it; 0: 5 s */
-    int64_t session_ns; /* ZooKeeper; 0: 10 s */
+struct coordinator_options { /* fleet/options.c knows their defaults and bounds */
+    int64_t answer_ns;       /* see above */
+    int64_t connect_ns;      /* how long `open` may take to reach it */
+    int64_t session_ns;      /* ZooKeeper */
 };
 
 /* For `weir quota`: blocking, at most `connect_ns` + `answer_ns`. */
 enum quota_op { QUOTA_CREATE, QUOTA_SHOW, QUOTA_SET, QUOTA_DELETE, QUOTA_LIST };
 struct quota_ask {
     int32_t op;
-    const char *name;         /* LIST: NULL */
+    const char *name;         /* which weir_fleet_name_check lets pass. LIST: NULL */
     struct lease_terms terms; /* CREATE: complete. SET: what is 0 stays */
     /* LIST: called for each name. */
     void (*each)(void *arg, const char *name);
@@ -70,7 +70,8 @@ struct coordinator_ops {
                                 const struct sink *sink, struct weir_error *err);
     void (*close)(struct coordinator *coordinator); /* no handle is left; nothing is told after it */
     /* A pool by its name, made with these terms if there is none (an existing one keeps its own). Does not
-     * wait: the first order does what is needed. NULL: out of memory, or no such name can be. */
+     * wait: the first order does what is needed. weir_fleet_name_check lets the name pass. NULL: out of
+     * memory. */
     struct pool_handle *(*enter)(struct coordinator *coordinator, const char *name,
                                  const struct lease_terms *terms, void *owner, struct weir_error *err);
     void (*leave)(struct pool_handle

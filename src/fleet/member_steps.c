@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/sat.h"
 #include "fleet/agent.h"
 #include "fleet/member_steps.h"
@@ -408,6 +409,7 @@ void weir_member_enter(struct fleet_member *member)
     struct weir_error err = {0};
     if (member->handle)
         return;
+    ASSERT(weir_fleet_name_check(member->name, NULL));
     member->handle = agent->ops->enter(agent->coordinator, member->name, &member->said, member, &err);
     lock_take(&agent->lock);
     if (!member->handle) {

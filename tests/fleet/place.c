@@ -225,7 +225,7 @@ int main(int argc, char **argv)
         return 2;
     }
     bool read = weir_url_read(&url, argv[1], &err) && weir_fleet_options_read(&options, &url, &err) &&
-                weir_fleet_terms(argv[3], &options, &terms, &err);
+                weir_fleet_name_check(argv[2], &err) && weir_fleet_terms(argv[3], &options, &terms, &err);
     const struct coordinator_ops *ops = read ? weir_coordinator_kind(&url, &err) : NULL;
     struct coordinator_options how = {options.answer_ns, options.connect_ns, options.session_ns};
     struct coordinator *coordinator = ops ? ops->open(&url, &how, &sink, &err) : NULL;

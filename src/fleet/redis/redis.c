@@ -211,8 +211,6 @@ static bool redis_quota(struct coordinator *coordinator, const struct quota_ask 
     *answer = (struct quota_answer){.age_ns = -1};
     if (ask->op == QUOTA_LIST)
         return redis_quota_list(redis, ask, err);
-    if (!weir_fleet_name_check(ask->name, err))
-        return false;
     if (ask->op == QUOTA_CREATE)
         return redis_quota_create(redis, ask, answer, err);
     if (ask->op == QUOTA_SET)
@@ -221,9 +219,7 @@ static bool redis_quota(struct coordinator *coordinator, const struct quota_ask 
                       err);
 }
 
-#define ANSWER_NS  (2 * WEIR_SEC)
-#define CONNECT_NS (5 * WEIR_SEC)
-#define RETRY_NS   (100 * WEIR_MS) /* what a server has refused may go then */
+#define RETRY_NS (100 * WEIR_MS) /* what a server has refused may go then */
 
 struct redis_pool {
     struct redis *redis;
@@ -349,14 +345,8 @@ static struct coordinator *redis_open(const struct server_url *url, const struct
     redis->head.ops = &weir_coordinator_redis;
     redis->url = *url;
     redis->cluster = strcmp(url->scheme, "redis+cluster") == 0;
-    if (options)
-        redis->options = *options;
-    if (redis->options.answer_ns <= 0)
-        redis->options.answer_ns = ANSWER_NS;
-    if (redis->options.connect_ns <= 0)
-        redis->options.connect_ns = CONNECT_NS;
-    if (sink)
-        redis->sink = *sink;
+    redis->options = *options;
+    redis->sink = *sink;
     (void)pthread_mutex_init(&redis->lock, NULL);
     if (start_redis_client(redis, err))
         return &redis->head;
@@ -378,8 +368,6 @@ static int64_t redis_lifetime(const struct lease_terms *terms)
 static struct pool_handle *redis_enter(struct coordinator *coordinator, const char *name,
                                        const struct lease_terms *terms, void *owner, struct weir_error *err)
 {
-    if (!weir_fleet_name_check(name, err))
-        return NULL;
     struct redis_pool *pool = calloc(1, sizeof *pool);
     if (!pool) {
         (void)weir_error_complain_as(err, ENOMEM, "out of memory");

@@ -149,8 +149,6 @@ bool weir_tier_quota(struct resp_client *client, const struct server_url *url, i
         *answer = (struct quota_answer){.age_ns = -1};
     if (ask->op == QUOTA_LIST)
         return tier_quota_list(client, deadline_ns, &query);
-    if (!weir_fleet_name_check(ask->name, err))
-        return false;
     query.host = weir_tier_host(url, ask->name);
     if (ask->op == QUOTA_SHOW) {
         (void)weir_tier_ask(&words, ask->name, &look);

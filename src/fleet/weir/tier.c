@@ -51,16 +51,6 @@ struct tier_pending_order {
     struct lease_order order;
 };
 
-static int64_t tier_answer_time(const struct tier *tier)
-{
-    return tier->options.answer_ns > 0 ? tier->options.answer_ns : 2 * WEIR_SEC;
-}
-
-static int64_t tier_connect_time(const struct tier *tier)
-{
-    return tier->options.connect_ns > 0 ? tier->options.connect_ns : 5 * WEIR_SEC;
-}
-
 /* ---- connections ---- */
 
 static size_t tier_host_index(const struct tier *tier, const struct server_host *host)
@@ -124,7 +114,7 @@ static void send_ping(struct tier *tier, size_t index, int64_t now)
     lock_take(&tier->lock);
     tier->greeted[index] = true;
     lock_drop(&tier->lock);
-    weir_resp_client_request(tier->client, &tier->url.hosts[index], &ping, 1, now + tier_connect_time(tier),
+    weir_resp_client_request(tier->client, &tier->url.hosts[index], &ping, 1, now + tier->options.connect_ns,
                              greeted, greeting);
 }
 
@@ -170,7 +160,7 @@ static bool reach_any_host(struct tier *tier, struct weir_error *err)
 {
     static const struct slice ping = {"PING", 4};
     struct reach_result found = {0};
-    int64_t end = weir_resp_client_now() + tier_connect_time(tier);
+    int64_t end = weir_resp_client_now() + tier->options.connect_ns;
     for (size_t i = 0; i < tier->url.host_count && !found.good; i++) {
         int64_t now = weir_resp_client_now(), share = (end - now) / (int64_t)(tier->url.host_count - i);
         weir_resp_client_wait(tier->client, &tier->url.hosts[i], &ping, 1, now + share, reached, &found);
@@ -198,11 +188,7 @@ static struct coordinator *tier_open(const struct server_url *url, const struct 
         weir_error_set(err, ENOMEM, "out of memory");
         return NULL;
     }
-    *tier = (struct tier){.head = {&weir_coordinator_weir}, .url = *url};
-    if (options)
-        tier->options = *options;
-    if (sink)
-        tier->sink = *sink;
+    *tier = (struct tier){.head = {&weir_coordinator_weir}, .url = *url, .options = *options, .sink = *sink};
     const struct resp_client_options client = {.user = tier->url.user,
                                                .password = tier->url.password,
                                                .tls = &tier->url.tls,
@@ -228,8 +214,6 @@ static struct pool_handle *tier_enter(struct coordinator *coordinator, const cha
 {
     struct tier *tier = (struct tier *)coordinator;
     (void)terms; /* those of the policy count */
-    if (!weir_fleet_name_check(name, err))
-        return NULL;
     struct tier_pool *pool = calloc(1, sizeof *pool);
     if (!pool) {
         weir_error_set(err, ENOMEM, "out of memory");
@@ -325,14 +309,14 @@ static void tier_order(struct pool_handle *opaque, const struct lease_order *ord
     pool->refs++;
     lock_drop(&tier->lock);
     weir_resp_client_request(tier->client, pool->host, ask.words, ask.count,
-                             weir_resp_client_now() + tier_answer_time(tier), tier_order_answered, pending);
+                             weir_resp_client_now() + tier->options.answer_ns, tier_order_answered, pending);
 }
 
 static bool tier_quota(struct coordinator *coordinator, const struct quota_ask *ask,
                        struct quota_answer *answer, struct weir_error *err)
 {
     struct tier *tier = (struct tier *)coordinator;
-    return weir_tier_quota(tier->client, &tier->url, weir_resp_client_now() + tier_answer_time(tier), ask,
+    return weir_tier_quota(tier->client, &tier->url, weir_resp_client_now() + tier->options.answer_ns, ask,
                            answer, err);
 }
 

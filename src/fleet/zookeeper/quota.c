@@ -143,6 +143,17 @@ static struct zoo_pending *zoo_query_children(struct zoo_query *query, const cha
                 : NULL;
 }
 
+/* The same for who asks only what came of it. false: no answer, and a message. */
+static bool zoo_query_change(struct zoo_query *query, const struct zop *ops, size_t count, int32_t *code)
+{
+    struct zoo_pending *wait = zoo_query_multi(query, ops, count);
+    if (!wait)
+        return false;
+    *code = wait->got.code;
+    zoo_pending_drop(wait);
+    return true;
+}
+
 /* Sent, and not waited for yet. NULL: it was not sent. */
 static struct zoo_pending *zoo_query_begin_get(struct zoo_query *query, const char *path)
 {
@@ -254,10 +265,9 @@ static bool create_quota_ancestors(struct zoo_query *query)
     size_t count = weir_zoo_ancestors(query->zoo->root, paths, ZOO_ANCESTORS_MAX);
     for (size_t i = 0; i < count; i++) {
         struct zop op = {ZOP_CREATE, 0, paths[i], ""};
-        struct zoo_pending *wait = zoo_query_multi(query, &op, 1);
-        if (!wait)
+        int32_t code;
+        if (!zoo_query_change(query, &op, 1, &code))
             return false;
-        zoo_pending_drop(wait);
     }
     return true;
 }
@@ -272,12 +282,10 @@ static bool recreate_deleted_pool(struct zoo_query *query, const struct quota_as
     if (!pool_node_of(&query->nodes[ZNODE_POOL]).gone || query->nodes[ZNODE_USABLE].code != ZCODE_NONE)
         return true;
     weir_zoo_repaired(&known, query->nodes, &epoch, &query->texts, query->zoo->root, ask->name);
-    struct zoo_pending *wait =
-        zoo_query_multi(query, ops, weir_zoo_repair_ops(&query->texts, query->nodes, ops));
-    if (!wait)
+    if (!zoo_query_change(query, ops, weir_zoo_repair_ops(&query->texts, query->nodes, ops), code))
         return false;
-    *code = wait->got.code == ZCODE_OK ? ZCODE_OK : ZCODE_EXISTS; /* somebody else was first */
-    zoo_pending_drop(wait);
+    if (*code != ZCODE_OK)
+        *code = ZCODE_EXISTS; /* somebody else was first */
     return true;
 }
 
@@ -289,11 +297,8 @@ static bool create_quota_pool(struct zoo_query *query, const struct quota_ask *a
     weir_zoo_texts(&query->texts, query->zoo->root, ask->name, &epoch);
     size_t count = weir_zoo_create_ops(&query->texts, (uint64_t)weir_monotonic_ns() / 1024 % 32, ops);
     for (int tries = 0; tries < 2; tries++) {
-        struct zoo_pending *wait = zoo_query_multi(query, ops, count);
-        if (!wait)
+        if (!zoo_query_change(query, ops, count, code))
             return false;
-        *code = wait->got.code;
-        zoo_pending_drop(wait);
         if (*code == ZCODE_EXISTS)
             return recreate_deleted_pool(query, ask, code);
         if (*code != ZCODE_NONE || !create_quota_ancestors(query))
@@ -345,11 +350,9 @@ static bool zoo_quota_set(struct zoo_query *query, const struct quota_ask *ask, 
         ops[i] = (struct zop){nodes[which].code == ZCODE_OK ? ZOP_SET : ZOP_CREATE, nodes[which].stat.version,
                               query->texts.paths[which], i == 0 ? total : base};
     }
-    struct zoo_pending *wait = zoo_query_multi(query, ops, 2);
-    if (!wait)
+    int32_t code;
+    if (!zoo_query_change(query, ops, 2, &code))
         return false;
-    int32_t code = wait->got.code;
-    zoo_pending_drop(wait);
     if (code != ZCODE_OK)
         return weir_error_complain_as(
             query->err, EAGAIN, "somebody else has changed '%s' just now; look, and try again", ask->name);
@@ -396,11 +399,10 @@ static bool try_delete(struct zoo_query *query, struct quota_answer *answer, boo
         return true;
     write_mark(query, mark);
     ops[count++] = (struct zop){ZOP_SET, own->stat.version, query->texts.paths[ZNODE_POOL], mark};
-    wait = zoo_query_multi(query, ops, count);
-    if (!wait)
+    int32_t code;
+    if (!zoo_query_change(query, ops, count, &code))
         return false;
-    *gone = all && wait->got.code == ZCODE_OK;
-    zoo_pending_drop(wait);
+    *gone = all && code == ZCODE_OK;
     return true;
 }
 
@@ -457,8 +459,6 @@ bool weir_zoo_quota(struct coordinator *coordinator, const struct quota_ask *ask
     struct zoo_query *query;
     memset(answer, 0, sizeof *answer);
     weir_error_clear(err);
-    if (ask->op != QUOTA_LIST && !weir_fleet_name_check(ask->name, err))
-        return false;
     query = calloc(1, sizeof *query);
     if (!query)
         return weir_error_complain_as(err, ENOMEM, "out of memory");

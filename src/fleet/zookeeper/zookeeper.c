@@ -68,12 +68,6 @@ static struct coordinator *ensemble_open(const struct server_url *url,
     zoo->head.ops = &weir_coordinator_zookeeper;
     zoo->sink = *sink;
     zoo->options = *options;
-    if (zoo->options.connect_ns <= 0)
-        zoo->options.connect_ns = 5 * WEIR_SEC;
-    if (zoo->options.answer_ns <= 0)
-        zoo->options.answer_ns = 2 * WEIR_SEC;
-    if (zoo->options.session_ns <= 0)
-        zoo->options.session_ns = 10 * WEIR_SEC;
     zoo->random = (uint64_t)weir_monotonic_ns() ^ (uint64_t)(uintptr_t)zoo;
     zoo->trie.key = weir_hash_key();
     (void)snprintf(zoo->root, sizeof zoo->root, "%s", strcmp(url->path, "/") == 0 ? "" : url->path);
@@ -130,8 +124,6 @@ static struct pool_handle *ensemble_enter(struct coordinator *coordinator, const
                                           struct weir_error *err)
 {
     struct zookeeper *zoo = (struct zookeeper *)coordinator;
-    if (!weir_fleet_name_check(name, err))
-        return NULL;
     struct zoo_pool *zpool = calloc(1, sizeof *zpool);
     if (zpool) {
         zpool->zoo = zoo;

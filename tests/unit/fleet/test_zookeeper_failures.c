@@ -171,7 +171,7 @@ static struct coordinator *begin(void)
 {
     struct server_url url = {0};
     struct sink sink = {.replied = replied, .noticed = noticed, .more = heard, .moved = moved};
-    struct coordinator_options options = {.answer_ns = 100 * WEIR_SEC};
+    struct coordinator_options options = {100 * WEIR_SEC, 5 * WEIR_SEC, 10 * WEIR_SEC};
     struct weir_error err = {0};
     memset(epochs, 0, sizeof epochs);
     memset(&all, 0, sizeof all);
