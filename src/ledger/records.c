@@ -274,13 +274,6 @@ bool weir_records_page(struct records *records, int64_t now_ns, uint64_t *cursor
     return *cursor < records->groups;
 }
 
-void weir_records_each(struct records *records, int64_t now_ns,
-                       void (*each)(void *arg, struct record *record), void *arg)
-{
-    uint64_t cursor = 0;
-    (void)weir_records_page(records, now_ns, &cursor, SIZE_MAX, each, arg);
-}
-
 void weir_records_keys(const struct records *records, struct hash_key keys[static 2])
 {
     keys[0] = records->key[0];

@@ -77,12 +77,8 @@ void weir_records_stat(struct records *records, struct records_stat *stat);
  * find no free place do the same in theirs. */
 void weir_records_sweep(struct records *records, size_t count, int64_t now_ns);
 
-/* Calls back for every record that has not expired, inside of it. One that comes or goes meanwhile may be
- * shown or not. */
-void weir_records_each(struct records *records, int64_t now_ns,
-                       void (*each)(void *arg, struct record *record), void *arg);
-
-/* The same for about `most` of them, from *cursor on, which moves on; false: those were the last. */
+/* Calls back for records that have not expired, inside of each: about `most` of them, from *cursor on, which
+ * moves on; false: those were the last. One that comes or goes meanwhile may be shown or not. */
 bool weir_records_page(struct records *records, int64_t now_ns, uint64_t *cursor, size_t most,
                        void (*each)(void *arg, struct record *record), void *arg);
 

@@ -283,44 +283,42 @@ static bool remember_dropped_key(const struct locked_stripe *locked, const struc
     return number && weir_recovery_gone(locked->table->recovery, &gone);
 }
 
-enum wide_settling { WIDE_WAS_THERE, WIDE_CAME, WIDE_NO_MEMORY };
-
-/* The key's place, or one for it, under the lock of its stripe. WIDE_NO_MEMORY: no lock, either. */
-static enum wide_settling settle_wide_key(struct locked_stripe *locked, struct weir_table *table,
-                                          const struct key *key, struct wide_ref *place)
+/* The key's place, or one for it, under the lock of its stripe. NO_MEMORY: no lock, either. */
+static enum key_settling settle_wide_key(struct locked_stripe *locked, struct weir_table *table,
+                                         const struct key *key, struct wide_ref *place)
 {
     int64_t now = region_time(table->region, clock_now());
     for (;;) {
         if (!weir_wide_enter(locked, table, table_stripe(table, key->hash)))
-            return WIDE_NO_MEMORY;
+            return NO_MEMORY;
         if (weir_wide_find(locked, key, place))
-            return WIDE_WAS_THERE;
+            return WAS_THERE;
         if (find_recovery_room(locked, key->hash, false, now, place) ||
             (find_recovery_room(locked, key->hash, true, now, place) &&
              remember_dropped_key(locked, place))) {
             weir_state_init(locked->edition->policy, locked->scratch, 0);
             weir_wide_insert(locked, place, key, now);
-            return WIDE_CAME;
+            return CAME;
         }
         weir_wide_leave(locked);
         if (!weir_recovery_grow(table))
-            return WIDE_NO_MEMORY;
+            return NO_MEMORY;
     }
 }
 
 /* What keys of the stripe share. */
-static enum wide_settling settle_wide_overflow(struct locked_stripe *locked, struct weir_table *table,
-                                               uint64_t stripe, struct wide_ref *place)
+static enum key_settling settle_wide_overflow(struct locked_stripe *locked, struct weir_table *table,
+                                              uint64_t stripe, struct wide_ref *place)
 {
     static const struct key overflow = {.hash = OVERFLOW_HASH};
     if (!weir_wide_enter(locked, table, stripe))
-        return WIDE_NO_MEMORY;
+        return NO_MEMORY;
     *place = wide_place(locked, 0, wide_places(locked, 0) + WIDE_OVERFLOW);
     if (wide_hash(place->slot) != 0)
-        return WIDE_WAS_THERE;
+        return WAS_THERE;
     weir_state_init(locked->edition->policy, locked->scratch, 0);
     weir_wide_insert(locked, place, &overflow, 0);
-    return WIDE_CAME;
+    return CAME;
 }
 
 /* ---- records ---- */
@@ -386,13 +384,13 @@ bool weir_wide_apply(struct weir_table *table, const unsigned char *body, size_t
     weir_recovery_note_number(table->recovery, record.number);
     if (weir_recovery_is_gone(table->recovery, record.key.hash, record.number, 0))
         return true;
-    enum wide_settling settling = record.key.hash == OVERFLOW_HASH
-                                      ? settle_wide_overflow(&locked, table, record.stripe, &place)
-                                      : settle_wide_key(&locked, table, &record.key, &place);
-    uint64_t *number = settling != WIDE_NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
+    enum key_settling settling = record.key.hash == OVERFLOW_HASH
+                                     ? settle_wide_overflow(&locked, table, record.stripe, &place)
+                                     : settle_wide_key(&locked, table, &record.key, &place);
+    uint64_t *number = settling != NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
     if (!number)
         *failed = true;
-    else if (settling == WIDE_CAME || record_counts(record.number, 1, *number, 0)) {
+    else if (settling == CAME || record_counts(record.number, 1, *number, 0)) {
         clear_override(table, place.slot);
         place.slot->generation = (uint32_t)record.edition->generation;
         memcpy(wide_state(table, place.slot), record.state,
@@ -400,7 +398,7 @@ bool weir_wide_apply(struct weir_table *table, const unsigned char *body, size_t
         *number = record.number;
     }
     INVARIANT(38, !number || (*number & RECORD_NUMBER_MAX) >= (record.number & RECORD_NUMBER_MAX));
-    if (settling != WIDE_NO_MEMORY)
+    if (settling != NO_MEMORY)
         weir_wide_leave(&locked);
     return true;
 }
@@ -414,9 +412,9 @@ bool weir_wide_apply_override(struct weir_table *table, uint64_t drawn, struct o
     weir_recovery_note_number(table->recovery, drawn);
     if (weir_recovery_is_gone(table->recovery, own->key.hash, drawn, 0))
         return true;
-    enum wide_settling settling = settle_wide_key(&locked, table, &own->key, &place);
-    uint64_t *number = settling != WIDE_NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
-    if (number && (settling == WIDE_CAME || record_counts(drawn, 1, *number, 0))) {
+    enum key_settling settling = settle_wide_key(&locked, table, &own->key, &place);
+    uint64_t *number = settling != NO_MEMORY ? wide_record_number(&locked, &place) : NULL;
+    if (number && (settling == CAME || record_counts(drawn, 1, *number, 0))) {
         if (place.slot->flags & WIDE_OVERRIDDEN)
             at = (uint64_t)wide_state(table, place.slot)[0];
         own->slot = place.slot;
@@ -430,7 +428,7 @@ bool weir_wide_apply_override(struct weir_table *table, uint64_t drawn, struct o
     INVARIANT(38, !number || (*number & RECORD_NUMBER_MAX) >= (drawn & RECORD_NUMBER_MAX));
     if (!number)
         *failed = true;
-    if (settling != WIDE_NO_MEMORY)
+    if (settling != NO_MEMORY)
         weir_wide_leave(&locked);
     return true;
 }
@@ -574,10 +572,10 @@ static bool drain_shared(struct weir_table *table, int64_t now)
     struct locked_stripe locked;
     struct wide_ref place;
     for (uint64_t stripe = 0; stripe < table->region->shape.stripes; stripe++) {
-        enum wide_settling settling = settle_wide_overflow(&locked, table, stripe, &place);
-        if (settling == WIDE_NO_MEMORY)
+        enum key_settling settling = settle_wide_overflow(&locked, table, stripe, &place);
+        if (settling == NO_MEMORY)
             return false;
-        if (settling == WIDE_CAME) {
+        if (settling == CAME) {
             int64_t *state = wide_state(table, place.slot);
             weir_state_init(locked.edition->policy, state, now);
             weir_recovery_drain(locked.edition->policy, state, now);

@@ -21,16 +21,22 @@ static uint64_t numbers_size(const struct weir_table *table, uint64_t segment)
     return region->segments[segment].lines * region->shape.line_slots * sizeof(uint64_t);
 }
 
-static void free_table_recovery(struct weir_table *table)
+/* Limits that were announced, and never came. */
+static void drop_announced(struct table_recovery *recovery, uint64_t latest)
 {
-    struct table_recovery *recovery = table->recovery;
-    struct edition *latest = atomic_load_explicit(&table->edition, memory_order_relaxed);
-    while (recovery->newest && recovery->newest != latest) { /* announced, and never in force */
+    while (recovery->newest && recovery->newest->generation > latest) {
         struct edition *gone = recovery->newest;
         recovery->newest = gone->older;
         gone->older = NULL;
         weir_edition_free(gone);
     }
+}
+
+static void free_table_recovery(struct weir_table *table)
+{
+    struct table_recovery *recovery = table->recovery;
+    const struct edition *latest = atomic_load_explicit(&table->edition, memory_order_relaxed);
+    drop_announced(recovery, latest ? latest->generation : 0);
     for (uint64_t s = 0; s < REGION_SEGMENTS; s++)
         if (recovery->numbers[s])
             weir_memory_unmap(recovery->numbers[s], numbers_size(table, s));
@@ -68,12 +74,17 @@ static void note_orphan(struct table_recovery *recovery, uint16_t generation)
         recovery->orphan = orphan;
 }
 
+const struct edition *weir_edition_of_number(const struct edition *edition, uint64_t number)
+{
+    while (edition && (uint16_t)edition->generation != record_generation(number))
+        edition = edition->older;
+    return edition;
+}
+
 const struct edition *weir_recovery_edition(struct weir_table *table, uint64_t number)
 {
     struct table_recovery *recovery = table->recovery;
-    const struct edition *edition = recovery->newest;
-    while (edition && (uint16_t)edition->generation != record_generation(number))
-        edition = edition->older;
+    const struct edition *edition = weir_edition_of_number(recovery->newest, number);
     if (edition && edition->generation > recovery->generation)
         recovery->generation = edition->generation;
     if (!edition && recovery->newest)
@@ -249,8 +260,6 @@ static bool restore_overrides(struct weir_table *table)
     return true;
 }
 
-/* The latest limits that were in force are in force again. A time that nobody knows is now: that lies behind
- * everything that was counted by the limits of before. */
 /*
  * Records of limits that no catalogue tells of stay in the log. Were their generation given to other limits,
  * they would count as records of these, and as later ones than those of this generation. So it is passed
@@ -261,12 +270,7 @@ static bool pass_orphans(struct weir_table *table, int64_t now)
     struct table_recovery *recovery = table->recovery;
     if (recovery->orphan <= recovery->generation)
         return true;
-    while (recovery->newest->generation > recovery->generation) { /* announced, and never came */
-        struct edition *gone = recovery->newest;
-        recovery->newest = gone->older;
-        gone->older = NULL;
-        weir_edition_free(gone);
-    }
+    drop_announced(recovery, recovery->generation);
     struct edition *last = recovery->newest;
     struct edition *next = weir_edition_new(last->text, recovery->orphan + 1, now, NULL);
     if (!next || !weir_history_add(table, next->generation, next->text, now, NULL)) {
@@ -279,6 +283,8 @@ static bool pass_orphans(struct weir_table *table, int64_t now)
     return true;
 }
 
+/* The latest limits that were in force are in force again. A time that nobody knows is now: that lies behind
+ * everything that was counted by the limits of before. */
 static void resume_generation(struct weir_table *table, int64_t now)
 {
     struct edition *latest = table->recovery->newest;

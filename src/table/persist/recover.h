@@ -66,6 +66,11 @@ struct table_recovery {
 /* NULL: out of memory. */
 struct table_recovery *weir_recovery_of(struct weir_table *table);
 
+/* What came of looking for a key's place. */
+enum key_settling { WAS_THERE, CAME, NO_MEMORY };
+
+/* The limits of that number's generation, from `edition` on back; or NULL. */
+const struct edition *weir_edition_of_number(const struct edition *edition, uint64_t number);
 /* The limits that a record counts by; NULL: nobody knows them. They count as seen. */
 const struct edition *weir_recovery_edition(struct weir_table *table, uint64_t number);
 /* Numbers of that segment's slots. NULL: out of memory. */

@@ -84,20 +84,13 @@ static uint64_t bring_word(const struct weir_table *table, const struct edition 
     return weir_slot_word_convert(table, edition, word);
 }
 
-static const struct edition *edition_of(const struct edition *edition, uint64_t number)
-{
-    while (edition && (uint16_t)edition->generation != record_generation(number))
-        edition = edition->older;
-    return edition;
-}
-
 /* The word as it is under `edition`. `idle` NULL: it is what keys without room share. */
 static uint64_t bring_word_of_number(const struct weir_table *table, const struct edition *edition,
                                      uint64_t number, uint64_t word, bool *idle)
 {
     if (table->kind == &weir_table_own || (uint16_t)edition->generation == record_generation(number))
         return word;
-    return bring_word(table, edition, edition_of(edition, number)->generation, word, idle);
+    return bring_word(table, edition, weir_edition_of_number(edition, number)->generation, word, idle);
 }
 
 /* ---- places ---- */
@@ -144,7 +137,7 @@ static bool clear_idle_word(struct weir_table *table, const struct segment *segm
         for (uint64_t at = first; at < first + LINE_SLOTS; at++) {
             struct slot *slot = region_slot(segment, at);
             uint64_t word = recovered_word(slot);
-            const struct edition *edition = edition_of(recovery->newest, numbers[at]);
+            const struct edition *edition = weir_edition_of_number(recovery->newest, numbers[at]);
             if (slot_kind(word) != SLOT_PLAIN || edition->generation != recovery->generation ||
                 slot_value(word) > weir_slot_word_fresh(table, edition, now - TABLE_GRACE_NS))
                 continue;
@@ -158,10 +151,8 @@ static bool clear_idle_word(struct weir_table *table, const struct segment *segm
     return false;
 }
 
-enum word_settling { WAS_THERE, CAME, NO_MEMORY };
-
 /* The key's slot, or one for it. */
-static enum word_settling settle_word_key(struct weir_table *table, uint64_t hash, struct word_home *home)
+static enum key_settling settle_word_key(struct weir_table *table, uint64_t hash, struct word_home *home)
 {
     for (;;) {
         struct region *region = table->region;
@@ -215,7 +206,7 @@ static bool apply_word_record(struct weir_table *table, const struct word_record
     struct word_home home;
     if (weir_recovery_is_gone(table->recovery, record->hash, record->number, record_spent(record->word)))
         return true;
-    enum word_settling settling = settle_word_key(table, record->hash, &home);
+    enum key_settling settling = settle_word_key(table, record->hash, &home);
     if (settling == NO_MEMORY)
         return false;
     uint64_t there = recovered_word(home.slot);
@@ -299,7 +290,7 @@ bool weir_words_apply_override(struct weir_table *table, uint64_t number, struct
     weir_recovery_note_number(recovery, number);
     if (weir_recovery_is_gone(recovery, own->key.hash, number, UINT64_MAX))
         return true;
-    enum word_settling settling =
+    enum key_settling settling =
         weir_words_apply_pending(table) ? settle_word_key(table, own->key.hash, &home) : NO_MEMORY;
     if (settling == NO_MEMORY) {
         *failed = true;

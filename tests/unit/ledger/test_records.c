@@ -223,13 +223,15 @@ static void count_one(void *arg, struct record *record)
     *(int *)arg += 1;
 }
 
-TEST(each_shows_those_that_have_not_expired)
+TEST(pages_show_those_that_have_not_expired)
 {
     struct records *records = records_of(3000);
     int count = 0;
+    uint64_t cursor = 0;
     for (uint64_t i = 0; i < 100; i++)
         (void)visit_once(records, i, 1, i % 4 ? 10 : 5);
-    weir_records_each(records, 5, count_one, &count);
+    while (weir_records_page(records, 5, &cursor, 64, count_one, &count)) {
+    }
     CHECK_EQ(count, 75);
     weir_records_free(records);
 }
