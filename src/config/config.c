@@ -40,6 +40,12 @@ static bool is_listener(const char *text)
     return strcmp(text, "none") == 0 || is_address(text);
 }
 
+static bool is_line_rate(const char *text)
+{
+    struct weir_spec specs[WEIR_LIMITS_MAX];
+    return strcmp(text, "none") == 0 || weir_spec_parse(text, specs, WEIR_LIMITS_MAX, NULL) > 0;
+}
+
 /* Names of `listen:` but unix, where there is no address to be told. */
 static const char *const proxied[] = {"resp", "resp_tls", "http", "https", "admin", NULL};
 
@@ -113,6 +119,8 @@ static const struct config_key client_limits_keys[] = {
 static const struct config_key log_keys[] = {
     {"format", "logfmt or json", KEY_TEXT, AT(log_format), .words = formats},
     {"level", "debug, info, warn or error", KEY_TEXT, AT(log_level), .words = levels},
+    {"refusals", "how many lines, such as 10/s, or none", KEY_TEXT, AT(log_refusals), .unset = "none",
+     .check = is_line_rate},
 };
 static const struct config_key tls_keys[] = {
     {"cert", "the path of a file with the certificate and those up to its CA, in PEM", KEY_PATH,
@@ -251,6 +259,7 @@ void weir_config_free(struct config *config)
     free(config->hash_key_file);
     free(config->log_format);
     free(config->log_level);
+    free(config->log_refusals);
     free(config);
 }
 

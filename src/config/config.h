@@ -151,6 +151,7 @@ struct config {
     int64_t idle_ms;  /* clients that say nothing for so long are closed; 0: never */
     char *log_format; /* "logfmt" or "json" */
     char *log_level;  /* "debug", "info", "warn" or "error" */
+    char *log_refusals; /* limits: how often; NULL or "none": not at all */
     struct config_user *users;
     size_t user_count;
     struct http_rules *http; /* a reference */

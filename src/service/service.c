@@ -22,6 +22,7 @@
 #include "service/persist/record_change.h"
 #include "service/policies/apply.h"
 #include "service/policies/growth.h"
+#include "service/refusal_log.h"
 #include "service/run.h"
 #include "service/service.h"
 #include "service/shares.h"
@@ -207,6 +208,13 @@ static bool read_hash_key(struct service *service, const struct config *config, 
     return !service->has_hash_key || weir_hash_key_read(config->hash_key_file, &service->hash_key, err);
 }
 
+static bool make_refusal_log(struct service *service, const struct config *config, struct weir_error *err)
+{
+    if (config->log_refusals && strcmp(config->log_refusals, "none") != 0)
+        service->refusal_log = weir_refusal_log_new(config->log_refusals, err);
+    return !config->log_refusals || strcmp(config->log_refusals, "none") == 0 || service->refusal_log;
+}
+
 /* ---- all of it ---- */
 
 struct service *weir_service_new(const struct config *config, const struct service_options *options,
@@ -224,9 +232,9 @@ struct service *weir_service_new(const struct config *config, const struct servi
     draw_run_id(service->run_id);
     start_test_clock(service);
     if (!weir_start_digest(service, config) || !read_hash_key(service, config, err) ||
-        !make_workers(service) || !make_login_state(service, config) ||
-        !weir_persist_open(service, config, err) || !make_memory(service, config, err) ||
-        !make_snapshot(service, config, err)) {
+        !make_refusal_log(service, config, err) || !make_workers(service) ||
+        !make_login_state(service, config) || !weir_persist_open(service, config, err) ||
+        !make_memory(service, config, err) || !make_snapshot(service, config, err)) {
         if (err && err->code == 0)
             weir_error_set(err, ENOMEM, "out of memory");
         weir_service_free(service);
@@ -279,6 +287,7 @@ void weir_service_free(struct service *service)
     for (int i = 0; i < SHARE_STORES; i++)
         weir_share_free(service->shares[i]);
     weir_password_check_free(service->password_check);
+    weir_refusal_log_free(service->refusal_log);
     free_workers(service);
     free(service->listens);
     weir_growth_end(&service->growth);

@@ -124,6 +124,7 @@ struct service {
     struct records *smyte;                   /* RL.* */
     struct policy_table *client_keys;        /* CL.THROTTLE, THROTTLE, GCRA */
     struct fair_share *shares[SHARE_STORES]; /* of what all users have in common */
+    struct refusal_log *refusal_log;         /* NULL: refusals are not logged */
     int64_t horizon_ns; /* longest time a key of these may need to be full again; 0: 31 days */
     struct login_failures *login_failures; /* logins */
     struct client_counts *client_counts;   /* clients that are connected */

@@ -153,7 +153,8 @@ class Reload(server.ServerTest):
         self.addCleanup(client.close)
         self.assertEqual(self.reload(weir, client, "threads: 3\nmemory: 32MiB\n" + START), "OK")  # flags stand above
         parts = ["listen: {unix: /tmp/other.sock}", "clients: {max: 77}", "clients: {idle: 5m}",
-                 "client_limits: {keys: 1000}", "client_limits: {horizon: 1d}", "log: {format: json}", "log: {level: warn}"]
+                 "client_limits: {keys: 1000}", "client_limits: {horizon: 1d}", "log: {format: json}", "log: {level: warn}",
+                 "log: {refusals: 10/s}"]
         for part in parts:
             with self.subTest(part):
                 name, before = part.split(":")[0], len(weir.lines)

@@ -10,6 +10,7 @@
 #include "service/engine/count.h"
 #include "service/http/encode.h"
 #include "service/pending.h"
+#include "service/refusal_log.h"
 
 #define TIMEOUT_MAX_MS CONFIG_TTL_MAX_MS
 
@@ -213,12 +214,23 @@ void weir_encode_numbers(struct reply *reply, const struct request *request, con
 
 /* ---- all of it ---- */
 
+static void tell_refusal(const struct call *call, const struct request *request, const struct answer *answer)
+{
+    bool takes =
+        request->verb == ENGINE_TAKE || request->verb == ENGINE_ACQUIRE || request->verb == ENGINE_RESERVE;
+    if (takes)
+        weir_refusal_log_tell(call->worker->service->refusal_log, request, answer, call->session->address,
+                              call->worker->now_ns);
+}
+
 static void encode_answer(struct call *call, const struct request *request, const struct answer *answer)
 {
     if (answer->error != ENGINE_OK) {
         weir_call_engine_error(call, answer);
         return;
     }
+    if (!answer->allowed && call->worker->service->refusal_log)
+        tell_refusal(call, request, answer);
     if (call->http && request->full) {
         weir_http_encode_answer(call, request, answer, NULL);
         return;
