@@ -37,6 +37,7 @@ struct tls_session {
     SSL *ssl;
     int fd;
     bool http;    /* agrees upon HTTP/1.1 */
+    bool drained; /* the socket had less to read than there was room for */
     bool blocked; /* the socket had nothing to read, or took nothing, at the last try */
     bool pending, recv_wants_write, send_wants_read;
     bool unsent; /* a record was made and is not sent yet */
@@ -62,6 +63,7 @@ static int socket_read(BIO *bio, char *bytes, int size)
         got = recv(session->fd, bytes, (size_t)size, 0);
     while (got < 0 && errno == EINTR);
     BIO_clear_retry_flags(bio);
+    session->drained = got < size;
     if (got < 0 && errno == EAGAIN) {
         BIO_set_retry_read(bio);
         session->blocked = true;
@@ -415,6 +417,8 @@ ssize_t weir_tls_recv(struct tls_session *session, char *bytes, size_t size)
         if (SSL_read_ex(session->ssl, bytes + got, size - got, &some) == 1) {
             got += some;
             session->shaken = true;
+            if (session->drained && !SSL_has_pending(session->ssl))
+                return (ssize_t)got; /* what comes now, the socket tells */
             continue;
         }
         int error = SSL_get_error(session->ssl, 0);

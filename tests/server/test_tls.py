@@ -5,6 +5,8 @@
 Certificates are made by openssl, for this run alone.
 """
 
+import http.client
+import json
 import os
 import pathlib
 import random
@@ -170,6 +172,24 @@ class Protocol(TlsTest):
                                *map(self.files.path, ("ca.pem", "app.pem", "app.key"))], capture_output=True, text=True,
                               timeout=server.PATIENCE)
         self.assertEqual((done.stdout, done.stderr), ("True\n", ""))
+
+    def test_https(self):
+        """Requests one after another and all at once; who shows a certificate is its user here, too."""
+        weir = self.begin(also=("https", "resp_tls"), clients="optional", more=USERS)
+        for cert, status in ("app", 200), (None, 403):
+            link = http.client.HTTPSConnection("localhost", weir.ports["https"], timeout=server.PATIENCE,
+                                               context=self.context(cert))
+            self.addCleanup(link.close)
+            for _ in range(3):
+                link.request("POST", "/v1/take", json.dumps({"policy": "api", "key": "k"}),
+                             {"Content-Type": "application/json"})
+                answer = link.getresponse()
+                self.assertEqual(answer.status, status, answer.read())
+                answer.read()
+        with self.connect(weir, kind="https", cert="app") as client:
+            client.raw(b"GET /v1/take/api/k HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500)
+            client.raw(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            self.assertEqual(client.rest().count(b"HTTP/1.1 200 OK\r\n"), 501)
 
     def test_sessions_are_resumed(self):
         weir = self.begin()

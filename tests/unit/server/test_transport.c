@@ -200,7 +200,8 @@ TEST(a_goodbye_is_the_end_and_so_is_none)
         else
             CHECK_EQ(shutdown(here.fd, SHUT_WR), 0);
         CHECK_EQ(transport_recv(&here.server, bytes, sizeof bytes), 4);
-        CHECK(transport_pending(&here.server)); /* nobody else tells of a goodbye that was read along */
+        CHECK_EQ(transport_pending(&here.server),
+                 polite); /* nobody else tells of a goodbye that was read along */
         CHECK_EQ(transport_recv(&here.server, bytes, sizeof bytes), 0);
         CHECK_EQ(transport_send(&here.server, "answer", 6), 6); /* it may still be answered */
         CHECK(weir_transport_finish(&here.server));
