@@ -674,6 +674,32 @@ TEST(a_cancel_of_several_limits_undoes_the_latest_promise_only)
     close_it(&s);
 }
 
+/* What it held before the promise is not known: it counts as empty when the last of the buckets was. The
+ * second has ten ticks in a nanosecond: a promise is due at the first of them. */
+TEST(a_bucket_that_would_be_full_at_the_due_time_refills_from_where_one_was_empty)
+{
+    static const struct {
+        const char *limits;
+        int64_t step_ns, units, full;
+    } cases[] = {{"1/h, 10/s", WEIR_SEC / 10, 1, 10}, {"1/h, 10/1ns burst=100", 1, 10, 100}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct subject s = open_at(cases[i].limits, 0);
+        struct weir_reservation r;
+        struct weir_limit_state limits[2];
+        struct table_op op = {.verb = VERB_RESERVE, .n = 1, .timeout_ns = WEIR_FOREVER, .reservation = &r};
+        CHECK(weir_state_take(s.policy, s.state, 0, 1, NULL));
+        CHECK(weir_table_op_run(s.policy, s.state, &op));
+        CHECK_EQ(r.due_ns, 3600 * WEIR_SEC);
+        op.verb = VERB_CANCEL;
+        CHECK(weir_table_op_run(s.policy, s.state, &op));
+        for (int64_t step = 0; step <= 12; step++) {
+            weir_state_explain(s.policy, s.state, step * cases[i].step_ns, limits, 2);
+            CHECK_EQ(limits[1].left, min64(step * cases[i].units, cases[i].full));
+        }
+        close_it(&s);
+    }
+}
+
 /* Does it to a key that is not there; gives whether it has to be put there. The fresh state stays fresh. */
 static bool needs_insert(const char *limits, struct table_op op, bool *answer)
 {
