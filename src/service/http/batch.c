@@ -75,6 +75,10 @@ static void run_batch_requests(struct http_run *run, struct http_batch *batch)
         batch->requests[i].args = words;
         words += batch->requests[i].count;
     }
+    if (batch->count > 0 && !weir_session_user(run->session, run->worker->snapshot)) {
+        http_run_words(run, batch->requests[0].args, batch->requests[0].count); /* says why nobody may */
+        return;
+    }
     buffer_put(run->out, "{\"answers\":[", 12);
     run->http.kind = EXCHANGE_ELEMENT;
     run->http.text = false; /* for programs, whatever they accept */

@@ -54,7 +54,8 @@ bool weir_http_log_in(struct http_run *run, const char *field)
     struct session *session = run->session;
     uint64_t credential = hash_credentials(run, weir_http_header(run->request, field));
     if (credential == session->credential &&
-        (credential == 0 || weir_session_user(session, run->worker->snapshot)))
+        (credential == 0 || (weir_session_user(session, run->worker->snapshot) &&
+                             weir_http_header_count(run->request, field) == 1)))
         return true;
     const struct slice reset = {"RESET", 5};
     struct http_exchange own = run->http;

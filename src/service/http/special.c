@@ -146,7 +146,7 @@ static bool is_forward_auth(struct slice path)
 /* It has a login of its own. */
 static const struct special_path forward_auth = {"/auth", ANY_METHOD, SPECIAL_OPEN, run_forward_auth};
 
-static const struct special_path special_paths[] = {
+const struct special_path weir_special_paths[] = {
     {"/livez", HTTP_GET | HTTP_HEAD, SPECIAL_OPEN, answer_live},
     {"/healthz", HTTP_GET | HTTP_HEAD, SPECIAL_OPEN, answer_live},
     {"/health", HTTP_GET | HTTP_HEAD, SPECIAL_OPEN, answer_live},
@@ -155,12 +155,12 @@ static const struct special_path special_paths[] = {
     {"/v1/openapi.json", HTTP_GET | HTTP_HEAD, SPECIAL_OPEN, answer_openapi},
     {"/metrics", HTTP_GET | HTTP_HEAD, SPECIAL_EXEMPT, run_metrics},
     {"/throttle", HTTP_POST, SPECIAL_LOGIN, run_throttle},
-};
+    {0}};
 
 const struct special_path *weir_special_path(struct slice path)
 {
-    for (size_t i = 0; i < sizeof special_paths / sizeof *special_paths; i++)
-        if (slice_is(path, special_paths[i].path))
-            return &special_paths[i];
+    for (const struct special_path *row = weir_special_paths; row->path; row++)
+        if (slice_is(path, row->path))
+            return row;
     return is_forward_auth(path) ? &forward_auth : NULL;
 }

@@ -18,6 +18,9 @@ struct special_path {
     void (*answer)(struct http_run *run);
 };
 
+extern const struct special_path
+    weir_special_paths[]; /* ends with path NULL; without /auth and what is below */
+
 const struct special_path *weir_special_path(struct slice path); /* NULL: it is none */
 
 #endif

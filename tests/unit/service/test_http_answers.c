@@ -438,6 +438,20 @@ TEST(nothing_behind_a_request_that_closes_is_run)
     kit_end();
 }
 
+/* The last places are for admins: who is none is turned away as a whole, not after the first of many. */
+TEST(a_batch_of_a_client_too_many_is_turned_away_as_a_whole)
+{
+    if (!begin())
+        return;
+    http_connect();
+    kit.session.must_log_in = true;
+    CHECK_EQ(post("/v1/batch", "{\"requests\":[{\"policy\":\"api\",\"key\":\"k\"},"
+                               "{\"policy\":\"api\",\"key\":\"k\"}]}"),
+             503);
+    CHECK_EQ(kit.state, RUN_CLOSE);
+    kit_end();
+}
+
 /* ---- requests that wait ---- */
 
 TEST(acquire_is_answered_when_it_is_due)
