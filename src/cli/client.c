@@ -45,10 +45,12 @@ static bool report_failure(const struct cli_client *client, struct weir_error *e
     if (failure->state == CONNECTION_HANDSHAKE && code == EACCES)
         return report_login_failure(client, failure->reason, err);
     if (code == EKEYREJECTED)
-        return weir_error_complain_as(err, code, "%s: %s%s", client->shown, failure->reason,
-                                      strstr(failure->reason, "certificate") ? "; --cacert FILE names its CA"
-                                      : strstr(failure->reason, "version")   ? "; is TLS spoken on that port?"
-                                                                             : "");
+        return weir_error_complain_as(
+            err, code, "%s: %s%s", client->shown, failure->reason,
+            strstr(failure->reason, "certificate required") ? "; --cert FILE --key FILE show one"
+            : strstr(failure->reason, "certificate")        ? "; --cacert FILE names its CA"
+            : strstr(failure->reason, "version")            ? "; is TLS spoken on that port?"
+                                                            : "");
     if (code == EPROTO)
         return weir_error_complain_as(
             err, EPROTO, "%s does not speak the Redis protocol; weir's port is 9049", client->shown);

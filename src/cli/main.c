@@ -21,7 +21,7 @@ static const struct subcommand {
     {"Limits", "LIMITS...", "say in plain words what a limit lets pass", &command_spec},
     {NULL, "LIMITS [--arrivals LIST]", "watch it decide in virtual time", &command_sim},
     {NULL, "[--nodes N]", "a whole fleet with faults in virtual time", &command_sim_fleet},
-    {"Server", "[--config FILE]", "answer Redis clients on 9049", &command_serve},
+    {"Server", "[--config FILE]", "answer Redis clients on 9049, HTTP on 9050", &command_serve},
     {NULL, "FILE", "is this configuration right, and what would it change", &command_check},
     {NULL, "", "apply the configuration, or keep the old one and say why", &command_reload},
     {"Ask a server", ", peek POLICY KEY [N]", "exit status 0 allowed, 1 refused, 2 error", &command_take},

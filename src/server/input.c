@@ -148,7 +148,12 @@ static size_t run_http_request(struct connection *connection, char *bytes, size_
             answer_continue(connection);
         return 0;
     case HTTP_BAD:
-        weir_http_refuse(io_thread->worker, parsed.status, parsed.why, &io_thread->out);
+        weir_http_refuse(io_thread->worker, parsed.status,
+                         parsed.status == 413
+                             ? "the body is too large: at most 1 MiB, 128 KiB before the login, "
+                               "in at most 1024 chunks"
+                             : parsed.why,
+                         &io_thread->out);
         connection->state = LEAVING;
         return len;
     case HTTP_WHOLE:

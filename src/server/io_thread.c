@@ -104,6 +104,7 @@ static void close_marked(struct connection *connection)
 
 static void close_any(struct connection *connection)
 {
+    weir_waiting_abandon(connection);
     weir_connection_close(connection, NULL);
 }
 

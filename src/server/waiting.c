@@ -25,6 +25,19 @@ void weir_waiting_look(struct connection *connection)
         resume_connection(connection);
 }
 
+void weir_waiting_abandon(struct connection *connection)
+{
+    struct io_thread *io_thread = connection->io_thread;
+    if (connection->state != OPEN || !pending_waits(connection->session.pending))
+        return;
+    pthread_mutex_lock(&io_thread->mutex);
+    weir_pending_abandon(io_thread->worker, &connection->session, &io_thread->out);
+    pthread_mutex_unlock(&io_thread->mutex);
+    io_thread->disk_wait.uncommitted =
+        true; /* what is given back is a change, which nobody has to wait for */
+    (void)weir_output_send(connection);
+}
+
 static void on_timer_due(void *arg)
 {
     struct connection *connection = arg;

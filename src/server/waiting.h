@@ -14,6 +14,8 @@ bool weir_waiting_begin(struct connection *connection);
 /* Its answers wait for the disk, and it has sent more: it is not read for a millisecond, unless they are
  * released before, so that requests which come one by one share a commit. false: out of memory. */
 bool weir_waiting_rest(struct connection *connection);
+/* The server stops: a request that waits is answered that nothing was taken. */
+void weir_waiting_abandon(struct connection *connection);
 /* The clock or a fleet has moved: it may be due by now. */
 void weir_waiting_look(struct connection *connection);
 

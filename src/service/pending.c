@@ -313,3 +313,16 @@ void weir_pending_cancel(struct worker *worker, struct session *session)
     end_pending(worker, pending);
     read_section_end(worker, began);
 }
+
+void weir_pending_abandon(struct worker *worker, struct session *session, struct buffer *out)
+{
+    bool began = read_section_begin(worker);
+    size_t before = buffer_len(out);
+    struct call call = call_of_pending(worker, session, out);
+    ASSERT(pending_waits(session->pending));
+    weir_call_error(&call, "UNAVAILABLE the server is stopping; nothing was taken");
+    if (call.http)
+        weir_http_finish(&call, before);
+    weir_pending_cancel(worker, session);
+    read_section_end(worker, began);
+}

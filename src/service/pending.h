@@ -75,6 +75,8 @@ uint64_t weir_pending_whose(const struct session *session);
 
 /* Answers session->pending. false: it still waits. */
 bool weir_pending_resume(struct worker *worker, struct session *session, struct buffer *out);
+/* The server stops: answers session->pending, which waits, that nothing was taken. */
+void weir_pending_abandon(struct worker *worker, struct session *session, struct buffer *out);
 /* The session goes: what was promised is given back. Not while another thread works on it. */
 void weir_pending_cancel(struct worker *worker, struct session *session);
 

@@ -72,7 +72,7 @@ class Session:
         done = subprocess.run(["sh", "-c", command], cwd=server.ROOT, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=server.PATIENCE,
                               env=server.environment(PATH=path, COLUMNS="120"))
-        if given := re.search(r'"id" => "([0-9a-f]+-\d+)"', done.stdout):
+        if given := re.search(r'"id"(?: => |:)"([0-9a-f]+-\d+)"', done.stdout):
             self.number = given.group(1)
         output = done.stdout.replace(self.number, MADE_UP)
         for shown, real in self.names.items():

@@ -244,14 +244,16 @@ class Mistakes(HttpTest):
                            ({"policy": "api", "keyy": "k"}, "did you mean 'key'"),
                            ({"policy": "api", "key": "k", "n": "2"}, "'n' is a whole number"),
                            ({"policy": "api", "key": "k", "n": 0}, "n"),
-                           ({"policy": "api", "key": "k", "n": 2 ** 53}, "body"),
+                           ({"policy": "api", "key": "k", "n": 2 ** 53}, "'n': "),
                            ({"policy": "api", "key": "k", "n": -1}, "n"),
                            (b'{"policy":"api","key":"k","key":"l"}', "twice"),
-                           (b'{"policy":"api","key":"\xff"}', "body"),
+                           (b'{"policy":"api","key":"\xff"}', "'key': "),
+                           ({"policy": "api", "key": ""}, "'key' is empty"),
+                           ({"policy": "api", "key": "k", "id": ["a"]}, "'id': "),
                            (b'{"policy":"api","key":"k"', "body"),
                            (b'{"policy":"api","key":"k"} x', "body"),
                            (b"[" * 100000, "body"),
-                           (b'{"a":' * 100000, "body"),
+                           (b'{"a":' * 100000, "no field has an object"),
                            (b"", "is missing")):
             got = client.post("/v1/take", body)
             self.assertEqual((got.status, got["content-type"]), (400, "application/problem+json"), body)
@@ -269,6 +271,8 @@ class Mistakes(HttpTest):
         self.assertEqual(client.get("/nothing").status, 404)
         got = client.ask_http("DELETE", "/v1/take")
         self.assertEqual((got.status, got["allow"]), (405, "POST"))
+        self.assertEqual(client.post("/v1/take/api/k", b"", Content_Type="text/plain").status, 405)
+        self.assertIn("/v1/take or /v1/take/POLICY/KEY", client.get("/v1/take/api").json["detail"])
         self.assertEqual(client.ask_http("HEAD", "/v1/take/api/k").status, 405)
         self.assertEqual(client.get("/v1/peek/api/k").json["remaining"], 5)
 
@@ -332,6 +336,21 @@ class Logins(HttpTest):
         self.assertEqual(client.get("/v1/info", Authorization=shop).status, 403)
         self.assertEqual(client.get("/v1/info", Authorization=root).status, 200)
         self.assertEqual(client.get("/v1/take/api/shop:1").status, 401)
+
+    def test_who_has_not_logged_in_is_asked_to(self):
+        client = self.http(config="policies: [{name: api, limits: 5/m}]\nusers:\n"
+                                  "  - {name: default, may: [look]}\n  - {name: shop, password: shop-secret, may: [take]}\n")
+        got = client.get("/v1/take/api/k")
+        self.assertEqual((got.status, "Authorization" in got.json["detail"]), (401, True))
+        self.assertEqual(client.get("/v1/policies", Authorization=basic("shop", "shop-secret")).status, 403)
+
+    def test_too_many_wrong_passwords_say_when_to_return(self):
+        self.http(config=self.users())
+        for attempt in range(40):
+            got = self.client().get("/v1/take/api/shop:1", Authorization=basic("shop", f"wrong{attempt}"))
+            if got.status == 429:
+                break
+        self.assertIn(f"try again in {got['retry-after']} s", got.json["detail"])
 
     def test_a_wrong_password_is_401_and_does_not_take(self):
         client = self.http(config=self.users())
@@ -648,6 +667,17 @@ class Drain(HttpTest):
         self.assertEqual(self.client().get("/livez").status, 200)
         self.weir.signal(signal.SIGTERM)  # the operator does not wait
         self.assertEqual(self.weir.wait(), 0)
+
+    def test_a_request_that_waits_is_told(self):
+        client = self.http("--drain-ms", "1")
+        client.get("/v1/take/api/k?n=5")
+        client.say("POST", "/v1/acquire", {"policy": "api", "key": "k", "timeout_ms": 60000})
+        with self.weir.connect() as resp:
+            while "blocked_clients:1" not in resp.ask("INFO", "clients"):
+                pass
+        self.weir.signal(signal.SIGTERM)
+        got = client.response()
+        self.assertEqual((got.status, got.json["code"]), (503, "UNAVAILABLE"))
 
     def test_without_probes_and_by_ctrl_c_it_ends_at_once(self):
         client = self.http(config=self.CONFIG)

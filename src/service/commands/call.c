@@ -81,9 +81,10 @@ void weir_call_fail(struct call *call, const struct weir_error *err)
 /* Behind a NOPERM, if that may be why. */
 static const char *login_hint(const struct call *call)
 {
-    return call->session->logged_in
-               ? ""
-               : "; nobody has logged in: AUTH user password, or redis://user:password@host:port";
+    if (call->session->logged_in)
+        return "";
+    return call->http ? "; nobody has logged in: send Authorization: Basic or Bearer"
+                      : "; nobody has logged in: AUTH user password, or redis://user:password@host:port";
 }
 
 void weir_call_engine_error(struct call *call, const struct answer *answer)

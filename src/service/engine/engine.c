@@ -91,15 +91,15 @@ static bool refuse_unknown_policy(struct worker *worker, const struct request *r
                                   struct answer *answer)
 {
     char shown[72];
+    bool http = worker->protocol == PROTOCOL_HTTP;
     const char *near = weir_snapshot_near(worker->snapshot, name);
     if (near && weir_user_may_policy(request->user, (struct slice){near, strlen(near)}))
-        return weir_engine_fail(worker, answer, ENGINE_WRONG,
-                                "no policy '%s'; did you mean '%s'? (WEIR.POLICY LIST)",
-                                weir_shown(name, shown), near);
-    return weir_engine_fail(
-        worker, answer, ENGINE_WRONG,
-        "no policy '%s' (WEIR.POLICY LIST shows them, WEIR.POLICY SET name limits makes one)",
-        weir_shown(name, shown));
+        return weir_engine_fail(worker, answer, ENGINE_WRONG, "no policy '%s'; did you mean '%s'? (%s)",
+                                weir_shown(name, shown), near,
+                                http ? "GET /v1/policies" : "WEIR.POLICY LIST");
+    return weir_engine_fail(worker, answer, ENGINE_WRONG, "no policy '%s' (%s)", weir_shown(name, shown),
+                            http ? "GET /v1/policies lists them, PUT /v1/policies/NAME makes one"
+                                 : "WEIR.POLICY LIST shows them, WEIR.POLICY SET name limits makes one");
 }
 
 static bool admit_key(struct worker *worker, const struct request *request, struct slice key,

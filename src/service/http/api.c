@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
 #include "http/uri.h"
 #include "service/http/batch.h"
+#include "service/http/browser.h"
 #include "service/http/words.h"
 
 /* ---- options of a request ---- */
@@ -68,13 +70,33 @@ void weir_http_not_allowed(struct http_run *run, unsigned allowed)
                           "this path has other methods: see Allow, and GET /v1/openapi.json", &fields);
 }
 
+/* "; did you mean /v1/take or /v1/take/POLICY/KEY?" */
+static void put_forms(struct text *text, const char *name)
+{
+    static const char *const behind[] = {
+        [PLACE_NONE] = "", [PLACE_POLICY] = "/POLICY", [PLACE_KEY] = "/POLICY/KEY"};
+    const char *between = "; did you mean ";
+    unsigned told = 0;
+    for (const struct endpoint *row = weir_endpoints; row->name; row++)
+        if (strcmp(row->name, name) == 0 && !(told & 1U << row->place)) {
+            weir_text_print(text, "%s/v1/%s%s", between, name, behind[row->place]);
+            between = " or ";
+            told |= 1U << row->place;
+        }
+    weir_text_print(text, "?");
+}
+
 void weir_http_not_found(struct http_run *run, struct slice behind_v1)
 {
-    char text[160];
+    char bytes[240];
+    struct text text;
     const char *near = behind_v1.bytes ? weir_endpoint_near(behind_v1) : NULL;
-    (void)snprintf(text, sizeof text, "there is no such path%s%s%s; GET /v1/openapi.json lists all of them",
-                   near ? "; did you mean /v1/" : "", near ? near : "", near ? "?" : "");
-    http_answer_problem(run, 404, text);
+    weir_text_init(&text, bytes, sizeof bytes);
+    weir_text_print(&text, "there is no such path");
+    if (near)
+        put_forms(&text, near);
+    weir_text_print(&text, "%s GET /v1/openapi.json lists all of them", near ? "" : ";");
+    http_answer_problem(run, 404, bytes);
 }
 
 /* EXPLAIN is for people; programs ask for JSON. */
@@ -101,22 +123,21 @@ void weir_http_api(struct http_run *run, struct slice path)
 {
     struct slice policy = {0}, key = {0};
     unsigned allowed;
-    if (!read_options(run))
-        return;
-    if (slice_is(path, "batch")) {
-        if (run->request->method == HTTP_POST)
-            weir_http_batch(run);
-        else
-            weir_http_not_allowed(run, HTTP_POST);
-        return;
-    }
-    const struct endpoint *endpoint = weir_endpoint_find(path, run->request->method, &policy, &key, &allowed);
-    if (endpoint && endpoint->flags & ENDPOINT_ADMIN && !run->admin)
-        http_answer_problem(run, 404, "this is served on the address of listen: {admin: ...} alone");
-    else if (endpoint)
-        weir_http_endpoint(run, endpoint, policy, key);
-    else if (allowed)
+    bool batch = slice_is(path, "batch");
+    const struct endpoint *endpoint =
+        batch ? NULL : weir_endpoint_find(path, run->request->method, &policy, &key, &allowed);
+    if (batch && run->request->method != HTTP_POST)
+        weir_http_not_allowed(run, HTTP_POST);
+    else if (!batch && !endpoint && allowed)
         weir_http_not_allowed(run, allowed);
-    else
+    else if (!batch && !endpoint)
         weir_http_not_found(run, path);
+    else if (endpoint && endpoint->flags & ENDPOINT_ADMIN && !run->admin)
+        http_answer_problem(run, 404, "this is served on the address of listen: {admin: ...} alone");
+    else if (!weir_browser_check(run, false) || !read_options(run))
+        return;
+    else if (batch)
+        weir_http_batch(run);
+    else
+        weir_http_endpoint(run, endpoint, policy, key);
 }

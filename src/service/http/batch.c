@@ -61,7 +61,7 @@ static bool read_batch(struct http_run *run, struct http_batch *batch)
     }
     if (!weir_json_member(&reader, &name) && weir_json_end(&reader))
         return true;
-    (void)snprintf(why, sizeof why, "the body is not what it should be: %s",
+    (void)snprintf(why, sizeof why, "the body is not a JSON object: %s",
                    reader.why[0] ? reader.why : "a batch has no field but requests");
     http_answer_problem(run, 400, why);
     return false;

@@ -232,8 +232,9 @@ static void ietf_fields(struct response_fields *fields, const struct call *call,
     if (decided->window_ns > 0 && decided->window_ns < WEIR_SEC)
         quota = sat_mul(quota, WEIR_SEC / decided->window_ns);
     int64_t window_s = max64(seconds_up(decided->window_ns), 1);
-    /* Who spreads what remains over `t` seconds never exceeds the rate. */
-    int64_t spread = sat_mul(remaining, decided->window_ns / max64(decided->count, 1));
+    /* Who spreads what remains over `t` seconds never exceeds the rate; if nothing does, that is the time of
+     * one unit. */
+    int64_t spread = sat_mul(max64(remaining, 1), decided->window_ns / max64(decided->count, 1));
     int64_t t = answer->allowed ? max64(seconds_up(spread), 1) : retry_s;
     char *at = fields->text + fields->len;
     size_t name_len = strlen(rate_name(call, answer, name));
@@ -274,7 +275,8 @@ static void rate_fields(struct response_fields *fields, const struct call *call,
                                            [RATE_HEADERS_X] = "X-RateLimit",
                                            [RATE_HEADERS_X_EPOCH] = "X-RateLimit"};
     enum rate_headers kind = rate_headers_of(call, answer);
-    if (kind == RATE_HEADERS_NONE || answer->decided.count == INT64_MAX || answer->remaining == INT64_MAX)
+    if (kind == RATE_HEADERS_NONE || answer->reason == ANSWER_SHADOW /* nobody is to slow down */ ||
+        answer->decided.count == INT64_MAX || answer->remaining == INT64_MAX)
         return;
     if (kind == RATE_HEADERS_IETF) {
         ietf_fields(fields, call, answer, retry_s);

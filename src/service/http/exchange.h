@@ -39,6 +39,7 @@ struct http_exchange {
     bool text;           /* in words, for people */
     bool no_body;        /* HEAD */
     bool is_1_0;
+    bool logged_in;               /* else what is not permitted may be after a login */
     bool closes;                  /* the connection, after it */
     uint64_t credential;          /* EXCHANGE_LOGIN: what it was tried with */
     char client[IP_TEXT_MAX + 8]; /* of a login behind a proxy: the client's address; "": the peer's */

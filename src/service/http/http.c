@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "service/http/access.h"
 #include "service/http/api.h"
+#include "service/http/browser.h"
 #include "service/http/login.h"
 #include "service/http/special.h"
 
@@ -28,38 +29,6 @@ void weir_http_finish(struct call *call, size_t before)
         call->session->closing = true;
 }
 
-/* ---- browsers ---- */
-
-/* Fields for a page of another site that weir.yaml lets in. */
-static void note_cors(struct http_run *run)
-{
-    struct buffer fields = {.most = EXCHANGE_CORS_MAX - 1};
-    if (run->worker->snapshot->http->origins.count == 0)
-        return;
-    weir_access_put_cors(run->worker->snapshot, run->request, &fields);
-    if (!fields.failed && buffer_len(&fields) > 0)
-        memcpy(run->http.cors, buffer_bytes(&fields), buffer_len(&fields)); /* the rest is 0 */
-    weir_buffer_free(&fields);
-}
-
-static bool check_browser(struct http_run *run, bool exempt)
-{
-    struct access_refusal refusal;
-    bool has_credentials = run->session->logged_in;
-    if (weir_access_check(run->worker->snapshot, run->request, has_credentials, exempt, &refusal))
-        return true;
-    http_answer_problem(run, refusal.status, refusal.why);
-    return false;
-}
-
-static void answer_preflight(struct http_run *run)
-{
-    run->http.no_body = true;
-    weir_response_finish(run->worker, &run->http, run->out, buffer_len(run->out), 204, TYPE_TEXT, NULL);
-}
-
-/* ---- all of it ---- */
-
 /* People with curl say what they want to read; anything else gets JSON. */
 static bool wants_text(const struct http_request *request)
 {
@@ -73,7 +42,7 @@ static bool dispatch_without_login(struct http_run *run, const struct special_pa
     if (special && special->access == SPECIAL_OPEN && special->methods & run->request->method)
         special->answer(run);
     else if (weir_access_is_preflight(run->request))
-        answer_preflight(run);
+        weir_browser_preflight(run);
     else
         return false;
     return true;
@@ -92,12 +61,13 @@ static void dispatch(struct http_run *run)
     if (!weir_http_log_in(run, "authorization"))
         return;
     weir_http_join_chunks(run->request);
-    if (!check_browser(run, special && special->access == SPECIAL_EXEMPT))
-        return;
+    run->http.logged_in = run->session->logged_in;
     if (special && !(special->methods & run->request->method))
         weir_http_not_allowed(run, special->methods);
-    else if (special)
+    else if (special && weir_browser_check(run, special->access == SPECIAL_EXEMPT))
         special->answer(run);
+    else if (special)
+        return;
     else if (is_v1)
         weir_http_api(run, (struct slice){path.bytes + 4, path.len - 4});
     else
@@ -126,7 +96,7 @@ struct run_result weir_http_run(struct worker *worker, struct session *session, 
     worker->changed = false;
     worker->protocol = PROTOCOL_HTTP;
     session->active_ns = worker->now_ns;
-    note_cors(&run);
+    weir_browser_note_cors(&run);
     dispatch(&run);
     if (run.http.closes && run.result.state == RUN_READY)
         run.result.state = RUN_CLOSE;

@@ -31,6 +31,8 @@ static void put_enum(struct buffer *out, const char *values)
 
 #define SCHEMA_NUMBER "{\"type\":\"integer\",\"minimum\":0,\"maximum\":9007199254740991}"
 
+#define SCHEMA_UNITS "{\"type\":\"integer\",\"minimum\":1,\"maximum\":1000000000000}"
+
 static void put_schema(struct buffer *out, const struct param *param)
 {
     switch (param->kind) {
@@ -47,7 +49,7 @@ static void put_schema(struct buffer *out, const struct param *param)
         put_enum(out, param->values);
         return;
     case PARAM_NUMBER:
-        weir_buffer_print(out, SCHEMA_NUMBER);
+        weir_buffer_print(out, strcmp(param->name, "n") == 0 ? SCHEMA_UNITS : SCHEMA_NUMBER);
         return;
     case PARAM_NUMBERS:
         weir_buffer_print(out, "{\"oneOf\":[" SCHEMA_NUMBER ",{\"type\":\"array\",\"items\":" SCHEMA_NUMBER

@@ -208,18 +208,32 @@ static int status_of_unavailable(const struct http_exchange *http)
                                                      : 503;
 }
 
+static const char no_proxy_login[] = "the proxy has not logged in: it sends Weir-Authorization with Basic or "
+                                     "Bearer credentials of a user with take";
+
+/* "... try again in 4 s ...": of logins that are blocked for a while; else a second. */
+static long seconds_of_detail(const char *bytes, size_t len)
+{
+    static const char words[] = "try again in ";
+    const char *found = memmem(bytes, len, words, sizeof words - 1);
+    long seconds = found ? strtol(found + sizeof words - 1, NULL, 10) : 1; /* ends at a space */
+    return seconds > 0 ? seconds : 1;
+}
+
 static void respond_with_error(struct worker *worker, const struct http_exchange *http, struct buffer *out,
                                size_t before)
 {
     struct slice code, detail;
     struct response_fields fields;
-    char copy[ENGINE_ERROR_MAX + 64];
+    char copy[ENGINE_ERROR_MAX + 64]; /* ends with CRLF */
     size_t len = buffer_len(out) - before;
     len = len < sizeof copy ? len : sizeof copy;
     memcpy(copy, buffer_bytes(out) + before, len);
     out->end = out->start + before;
     split_error(copy, len, &code, &detail);
     int status = status_of_code(code, detail);
+    if (status == 403 && !http->logged_in)
+        status = 401;
     if (http->kind == EXCHANGE_ELEMENT) {
         buffer_put(out, "{\"error\":{", 10);
         put_problem(out, status, code, detail);
@@ -228,7 +242,9 @@ static void respond_with_error(struct worker *worker, const struct http_exchange
     }
     fields.len = 0;
     if (status == 503 || status == 429)
-        weir_response_field(&fields, "Retry-After: 1\r\n");
+        weir_response_field(&fields, "Retry-After: %ld\r\n", seconds_of_detail(copy, len));
+    if (http->kind == EXCHANGE_AUTH && status == 401)
+        detail = (struct slice){no_proxy_login, sizeof no_proxy_login - 1};
     if (http->kind == EXCHANGE_AUTH && status == 503)
         status = status_of_unavailable(http);
     else if (http->kind == EXCHANGE_AUTH)

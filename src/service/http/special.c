@@ -121,6 +121,7 @@ static void run_forward_auth(struct http_run *run)
     run->http.text = false;
     if (!weir_http_log_in(run, FORWARD_CREDENTIALS))
         return;
+    run->http.logged_in = run->session->logged_in;
     switch (weir_forward_auth(run->worker->snapshot, run->request, run->session->address, &decision)) {
     case FORWARD_ALLOW:
         answer_route(run, 200, decision.reason);

@@ -45,6 +45,16 @@ __attribute__((format(printf, 2, 3))) static bool complain(struct http_words *wo
     return false;
 }
 
+__attribute__((format(printf, 2, 3))) static void append_why(struct http_words *words, const char *format,
+                                                             ...)
+{
+    size_t len = strlen(words->why);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(words->why + len, sizeof words->why - len, format, args);
+    va_end(args);
+}
+
 /* ---- collecting ------------------------------------------------------------------------------- */
 
 static bool add_member(struct http_words *words, struct http_members *members, struct http_member member)
@@ -105,8 +115,8 @@ static bool read_pair(struct http_words *words, struct json_reader *reader, stru
         if (encoded && !decode_base64(words, to))
             return false;
     }
-    if (reader->why[0] == '\0' && (!pair->policy.bytes || !pair->key.bytes))
-        return weir_json_fail(reader, "a pair in 'pairs' needs policy and key");
+    if (reader->why[0] == '\0' && (!pair->policy.bytes || pair->key.len == 0))
+        return weir_json_fail(reader, "a pair in 'pairs' needs policy and a key that is not empty");
     return reader->why[0] == '\0';
 }
 
@@ -117,7 +127,11 @@ static bool read_list(struct http_words *words, struct json_reader *reader, stru
         return weir_json_fail(reader, "there is a second list");
     (void)weir_json_enter(reader, '[');
     while (weir_json_element(reader)) {
-        bool is_number = weir_json_next(reader) == JSON_NUMBER;
+        enum json_type type = weir_json_next(reader);
+        bool is_number = type == JSON_NUMBER;
+        if (type == JSON_STRING)
+            return weir_json_fail(reader, "a list of texts is not known here; several limits are one text, "
+                                          "with commas between them");
         if (is_number ? members->number_count == NUMBERS_LIST_MAX : members->pair_count == HTTP_PAIRS_MAX)
             return weir_json_fail(reader, "the list is too long");
         if (is_number ? !read_number(reader, &members->numbers[members->number_count++])
@@ -155,14 +169,17 @@ static bool read_value(struct http_words *words, struct json_reader *reader, str
 static bool read_members(struct http_words *words, struct json_reader *reader, struct http_members *members)
 {
     struct http_member member = {0};
+    char shown[72];
     bool good = weir_json_enter(reader, '{');
     while (good && weir_json_member(reader, &member.name)) {
         member.type = weir_json_next(reader);
         good = read_value(words, reader, members, &member) &&
                (member.type == JSON_NULL || add_member(words, members, member));
     }
+    if (reader->why[0] != '\0' && member.name.len > 0 && !good)
+        return complain(words, "'%s': %s", weir_shown(member.name, shown), reader->why);
     if (reader->why[0] != '\0')
-        return complain(words, "the body is not what it should be: %s", reader->why);
+        return complain(words, "the body is not a JSON object: %s", reader->why);
     return good;
 }
 
@@ -174,7 +191,7 @@ static bool read_body(struct http_words *words, struct slice body, struct http_m
     weir_json_begin(&reader, (char *)(uintptr_t)body.bytes, body.len);
     if (!read_members(words, &reader, members))
         return false;
-    return weir_json_end(&reader) || complain(words, "the body is not what it should be: %s", reader.why);
+    return weir_json_end(&reader) || complain(words, "the body is not a JSON object: %s", reader.why);
 }
 
 /* Decoded where it stands. */
@@ -316,8 +333,11 @@ static bool add_value(struct http_words *words, const struct param *param, const
     case PARAM_PAIRS:
         break;
     }
-    return has_type(member, JSON_STRING) ? add_word(words, member->value)
-                                         : complain(words, "'%s' is a text", param->name);
+    if (!has_type(member, JSON_STRING))
+        return complain(words, "'%s' is a text", param->name);
+    if (param->kind == PARAM_KEY && member->value.len == 0)
+        return complain(words, "'key' is empty: all who have none would share one limit");
+    return add_word(words, member->value);
 }
 
 /* `pairs` stands for the parameters before it. */
@@ -338,9 +358,13 @@ static bool check_name(struct http_words *words, const struct endpoint *endpoint
     struct nearest nearest = weir_nearest(name.bytes, name.len);
     for (const struct param *param = endpoint->params; param->name; param++)
         (void)weir_nearest_try(&nearest, param->name);
-    return complain(words, "unknown field '%s' of %s%s%s%s", weir_shown(name, shown), endpoint->name,
-                    nearest.found ? "; did you mean '" : "", nearest.found ? nearest.found : "",
-                    nearest.found ? "'?" : "");
+    if (nearest.found)
+        return complain(words, "unknown field '%s' of %s; did you mean '%s'?", weir_shown(name, shown),
+                        endpoint->name, nearest.found);
+    (void)complain(words, "unknown field '%s' of %s; it has", weir_shown(name, shown), endpoint->name);
+    for (const struct param *param = endpoint->params; param->name; param++)
+        append_why(words, param == endpoint->params ? " %s" : ", %s", param->name);
+    return false;
 }
 
 /* What no parameter has taken: a name that the endpoint does not have, or one beside what stands for it. */
