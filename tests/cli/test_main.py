@@ -22,7 +22,7 @@ Limits
   sim LIMITS [--arrivals LIST]   watch it decide in virtual time
   sim fleet [--nodes N]          a whole fleet with faults in virtual time
 Server
-  serve [--config FILE]          answer Redis clients on 9049
+  serve [--config FILE]          answer Redis clients on 9049, HTTP on 9050
   check FILE                     is this configuration right, and what would it change
   reload                         apply the configuration, or keep the old one and say why
 Ask a server

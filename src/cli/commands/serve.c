@@ -451,7 +451,7 @@ static const struct args_foreign foreign[] = {
 const struct cli_command command_serve = {
     .name = "serve",
     .usage = "[OPTION]...\n"
-             "Answers Redis clients (WEIR.TAKE and its kin, CL.THROTTLE, THROTTLE, RL.REDUCE) and HTTP.\n",
+             "Answers HTTP and Redis clients: WEIR.TAKE and its kin, CL.THROTTLE, RL.REDUCE.\n",
     ARGS_OPTIONS(options),
     .more = "Each has its variable: WEIR_CONFIG, WEIR_RESP, WEIR_PASSWORD_FILE and so on. What the\n"
             "command line says stands above the variables, and they above the file.\n"

@@ -57,8 +57,8 @@ const struct cli_command command_commit = {
     ARGS_OPTIONS(options),
     .more =
         "ID is what weir reserve answered; N one number for each key that was reserved.\n"
-        "After the TTL a late commit still charges what is more, and gives nothing back, for ids: of the\n"
-        "policy. Exit status: 0 done, 2 error.\n"
+        "After the TTL, for the time of ids: of the policy, a late commit charges what was used\n"
+        "beyond the reservation and gives nothing back. Exit status: 0 done, 2 error.\n"
         "\n"
         "Examples\n"
         "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n",
