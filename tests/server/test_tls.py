@@ -176,7 +176,7 @@ class Protocol(TlsTest):
     def test_https(self):
         """Requests one after another and all at once; who shows a certificate is its user here, too."""
         weir = self.begin(also=("https", "resp_tls"), clients="optional", more=USERS)
-        for cert, status in ("app", 200), (None, 403):
+        for cert, status in ("app", 200), (None, 401):
             link = http.client.HTTPSConnection("localhost", weir.ports["https"], timeout=server.PATIENCE,
                                                context=self.context(cert))
             self.addCleanup(link.close)
@@ -241,7 +241,8 @@ class Starting(TlsTest):
             file.flush()
             done = subprocess.run([server.WEIR, "check", file.name], capture_output=True, text=True,
                                   env=server.environment(WEIR_URL="redis://127.0.0.1:1"), timeout=server.PATIENCE)
-        self.assertIn("does not belong to the certificate", done.stdout)
+        self.assertIn("does not belong to the certificate", done.stderr)
+        self.assertEqual(done.returncode, 2)
 
 
 class ClientCertificates(TlsTest):

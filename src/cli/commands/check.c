@@ -631,7 +631,7 @@ static int check_file(const char *url)
         json_open(json, "mistakes", '[', JSON_LINES);
     }
     check.config = weir_config_read(check.file, check_print_mistake, NULL);
-    bool good = check.config && check_fleet() && check_serve();
+    bool good = check.config && check_fleet() && check_tls() && check_serve();
     if (good) {
         check_against_server(url);
         note_empty_file();

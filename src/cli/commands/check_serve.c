@@ -137,20 +137,23 @@ static const struct config_user *find_config_user(const struct config *config, c
 }
 
 /* Also without a listener for it: a reload would refuse the file. */
-static void note_tls(const struct config *config)
+bool check_tls(void)
 {
+    const struct config *config = check.config;
+    struct config_place place = {0, 0};
     struct tls_context *context;
     struct weir_error err = {0};
     struct stat about;
+    bool wanted = weir_config_listen(config, LISTEN_RESP_TLS) || weir_config_listen(config, LISTEN_HTTPS);
     if (!weir_transport_certificate(config, &context, &err))
-        check_note("%s", err.text);
-    else if (!context &&
-             (weir_config_listen(config, LISTEN_RESP_TLS) || weir_config_listen(config, LISTEN_HTTPS)))
-        check_note("resp_tls and https need a certificate: tls: {cert: FILE, key: FILE}");
+        return check_mistake(place, "%s", err.text);
+    if (!context && wanted)
+        return check_mistake(place, "resp_tls and https need a certificate: tls: {cert: FILE, key: FILE}");
     if (context && stat(config->tls_key, &about) == 0 && about.st_mode & S_IROTH)
         check_note("tls: key %.200s can be read by every user of this machine; chmod 640 it, or 600",
                    config->tls_key);
     weir_tls_context_free(context);
+    return true;
 }
 
 static void note_listeners(const struct config *config)
@@ -308,7 +311,6 @@ void check_notes(void)
     if (config->policy_count == 0 && !config->no_policies)
         check_note("it names no policies; if that is meant, write policies: []");
     note_listeners(config);
-    note_tls(config);
     note_kept(config);
     note_users(config);
     note_memory(config);

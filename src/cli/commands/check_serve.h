@@ -10,6 +10,8 @@
 
 /* Could a server begin with it? Makes all of it but the sockets, and tells why not. */
 bool check_serve(void);
+/* Reads the certificate of the file, if it has or needs one. */
+bool check_tls(void);
 
 /* Complains of each policy of a fleet that cannot work, naming what does. */
 bool check_fleet(void);
