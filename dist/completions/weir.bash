@@ -61,17 +61,18 @@ _weir()
         commit | cancel) words="--quiet --server --json --help" ;;
         acquire) words="--timeout --quiet --server --json --help" ;;
         peek | reset | explain) words="--quiet --server --json --help" ;;
-        top) words="--refused --count --server --json --help" ;;
+        top) words="--refused --candidate --count --server --json --help" ;;
         stat) words="--every --count --server --json --help" ;;
         policy)
             # What may follow depends on the verb, and on whether a name, or --all, stands before it.
             case $COMP_CWORD:${COMP_WORDS[2]} in
             2:-*) words="--fresh --percent --for --all" ;;
-            2:*) words="list show set del mode" ;;
+            2:*) words="list show set del mode candidate" ;;
             3:mode) words="--all" ;;
             4:mode) words="enforce shadow disabled" ;;
             *:mode) words="--percent --for" ;;
             *:set) words="--fresh" ;;
+            4:candidate) words="none" ;;
             esac
             [ "${word#-}" = "$word" ] || words="$words --server --json --help"
             ;;

@@ -443,6 +443,18 @@ class Watch(ClientTest):
         self.assertRegex(self.output("top", "api", "--refused", "--count", "1"), r"^ +[0-9 ]+  busy\n$")
         self.assertEqual(json.loads(self.output("top", "api", "--json"))[0]["key"], "busy")
         self.check(["top"], "", "weir top: of which policy? For example: weir top api\n", status=2)
+        self.check(["top", "api", "--candidate"], "",
+                   "weir top: policy 'api' has no candidate (weir policy candidate api limits tries some)\n", status=2)
+        self.check(["policy", "candidate", "api", "1/h", "burst=2"],
+                   "api is asked beside the candidate 1/h burst=2; weir top api --candidate shows whom that would refuse\n")
+        for _ in range(20):
+            self.wire.pipeline(*[["WEIR.TAKE", "api", "tried"]] * 100)
+        self.assertRegex(self.output("top", "api", "--candidate"), r"(?m)^ +[0-9 ]+  tried$")
+        self.check(["top", "api", "--candidate", "--refused"], "",
+                   "weir top: --refused is by the limits in force, --candidate by those that are tried: write one of them\n",
+                   status=2)
+        self.check(["policy", "candidate", "api", "none"], "api has no candidate any more\n")
+        self.check(["policy", "candidate", "api"], "", "weir policy: write: weir policy candidate NAME LIMITS|none\n", status=2)
         self.check(["top", "api", "--count", "0"], "", "weir top: --count takes a whole number from 1 on, such as 5 or 2k, "
                    "not '0'\n", status=2)
 

@@ -61,6 +61,7 @@ class Survives(Kept):
         self.assertEqual(client.ask("WEIR.TAKE", "mine", "k", "5")["remaining"], 15)
         self.assertEqual(client.ask("WEIR.OVERRIDE", "SET", "day", "vip", "50/d burst=50"), "OK")
         self.assertEqual(client.ask("WEIR.TAKE", "day", "vip", "20")["remaining"], 30)
+        self.assertEqual(client.ask("WEIR.POLICY", "CANDIDATE", "mine", "5/d"), "OK")
         self.reservation = client.ask("WEIR.RESERVE", "tokens", "k", "40")["id"]
         self.assertEqual(client.ask("WEIR.PEEK", "tokens", "k")["remaining"], 60)
 
@@ -73,6 +74,7 @@ class Survives(Kept):
         self.assertEqual(client.ask("WEIR.TAKE", "day", "by-id", "3", "ID", "order-1"), self.first)
         self.assertEqual(client.ask("WEIR.PEEK", "day", "by-id")["remaining"], 7)
         self.assertEqual(client.ask("WEIR.PEEK", "mine", "k")["remaining"], 15)
+        self.assertEqual(client.ask("WEIR.POLICY", "SHOW", "mine")["candidate"], "5/d")
         self.assertEqual(client.ask("WEIR.PEEK", "day", "vip")["remaining"], 30)
         self.assertEqual(client.ask("WEIR.PEEK", "tokens", "k")["remaining"], 60)
 

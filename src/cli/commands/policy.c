@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/sat.h"
 #include "cli/ask.h"
@@ -260,6 +261,25 @@ static int set_policy(const struct cli_command *command, int count, char **argv)
     return EXIT_OK;
 }
 
+static int set_candidate(const struct cli_command *command, int count, char **argv)
+{
+    struct ask ask;
+    ask_begin(&ask, "WEIR.POLICY", "CANDIDATE", NULL);
+    for (int i = 1; i <= count; i++)
+        ask_add(&ask, argv[i]);
+    int status = ask_once(command->name, &ask, ask_print_nothing);
+    if (status != EXIT_OK || ask_options.json)
+        return status;
+    if (count == 2 && strcasecmp(argv[2], "none") == 0) {
+        term_print(stdout, "%s has no candidate any more\n", argv[1]);
+        return EXIT_OK;
+    }
+    term_print(stdout, "%s is asked beside the candidate ", argv[1]);
+    ask_put_words(argv, 2, count + 1);
+    term_print(stdout, "; weir top %s --candidate shows whom that would refuse\n", argv[1]);
+    return EXIT_OK;
+}
+
 static int delete_policy(const struct cli_command *command, int count, char **argv)
 {
     struct ask ask;
@@ -316,6 +336,7 @@ static const struct args_verb verbs[] = {
     {"set", NULL, 2, -1, "set NAME LIMITS", "fresh", set_policy},
     {"del", "delete", 1, 1, "del NAME", NULL, delete_policy},
     {"mode", NULL, 0, -1, "", "percent|for|all", set_policy_mode},
+    {"candidate", NULL, 2, -1, "candidate NAME LIMITS|none", NULL, set_candidate},
 };
 
 static const struct args_option options[] = {
@@ -330,8 +351,9 @@ static const struct args_option options[] = {
 
 const struct cli_command command_policy = {
     .name = "policy",
-    .usage = "list | show NAME | set NAME LIMITS | del NAME | mode NAME MODE\n"
-             "See and change the policies of a server; MODE is enforce, shadow or disabled.\n",
+    .usage = "list | show NAME | set NAME LIMITS | del NAME | mode NAME MODE | candidate NAME LIMITS|none\n"
+             "See and change the policies of a server; MODE is enforce, shadow or disabled.\n"
+             "A candidate is only tried: what its limits would refuse is counted.\n",
     ARGS_OPTIONS(options),
     .more = "What was spent stays spent when limits change. What is set here is gone when a server\n"
             "without --data stops, and what the configuration says of a policy counts again when it\n"
@@ -343,6 +365,7 @@ const struct cli_command command_policy = {
             "  weir policy show login\n"
             "  weir policy set api '100/s burst=200, 10k/h'\n"
             "  weir policy mode login enforce 5%\n"
+            "  weir policy candidate api 80/s burst=100\n"
             "  weir policy mode --all disabled --for 30m\n",
     ARGS_VERBS(verbs),
 };

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/words.h"
 
-static bool refused;
+static bool refused, candidate;
 static int64_t most = 10;
 
 static int print_top_keys(const struct resp_value *list)
@@ -30,13 +30,22 @@ static int run_top(const struct cli_command *command, int count, char **argv)
 {
     struct ask ask;
     (void)count;
-    ask_begin(&ask, "WEIR.TOP", argv[1], refused ? "REFUSED" : "TAKEN", "COUNT", NULL);
+    if (refused && candidate)
+        return args_fail(command->name,
+                         "--refused is by the limits in force, --candidate by those that are tried: "
+                         "write one of them");
+    ask_begin(&ask, "WEIR.TOP", argv[1],
+              candidate ? "CANDIDATE"
+              : refused ? "REFUSED"
+                        : "TAKEN",
+              "COUNT", NULL);
     ask_add_number(&ask, most);
     return ask_once(command->name, &ask, print_top_keys);
 }
 
 static const struct args_option options[] = {
     OPT_FLAG("refused", 0, &refused, "those that were refused most instead"),
+    OPT_FLAG("candidate", 0, &candidate, "those that the candidate of the policy would refuse most"),
     OPT_COUNT("count", &most, "N", "so many of them (default: 10)"),
     ASK_SERVER,
     ASK_JSON,
@@ -53,7 +62,8 @@ const struct cli_command command_top = {
             "\n"
             "Examples\n"
             "  weir top api\n"
-            "  weir top login --refused --count 3\n",
+            "  weir top login --refused --count 3\n"
+            "  weir top api --candidate\n",
     .least = 1,
     .most = 1,
     .few = "of which policy? For example: weir top api",

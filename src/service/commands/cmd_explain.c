@@ -421,13 +421,15 @@ static void add_policy_table(struct call *call, const struct policy_table *ptabl
             insert_top_key(list, &keys[i]);
 }
 
-static bool read_top(struct call *call, enum weir_top *by, size_t *most)
+/* `candidate`: those that the candidate of the policy refuses. */
+static bool read_top(struct call *call, enum weir_top *by, bool *candidate, size_t *most)
 {
     size_t at = 2;
     int64_t count = TOP_COUNT;
-    *by = WEIR_TOP_TAKEN;
-    if (weir_call_word(call, at, "taken") || weir_call_word(call, at, "refused"))
-        *by = weir_call_word(call, at++, "refused") ? WEIR_TOP_REFUSED : WEIR_TOP_TAKEN;
+    *candidate = weir_call_word(call, at, "candidate");
+    *by = *candidate || weir_call_word(call, at, "refused") ? WEIR_TOP_REFUSED : WEIR_TOP_TAKEN;
+    if (*by == WEIR_TOP_REFUSED || weir_call_word(call, at, "taken"))
+        at++;
     if (weir_call_word(call, at, "count")) {
         if (!weir_call_integer(call, at + 1, "COUNT", 1, &count))
             return false;
@@ -464,12 +466,18 @@ static void put_top_key(struct call *call, const struct weir_top_key *key)
 static void run_top(struct call *call)
 {
     enum weir_top by;
+    bool candidate;
     struct top_merge list = {.count = 0};
     const struct policy *policy = call->request->pairs[0].policy;
-    if (!read_top(call, &by, &list.most))
+    if (!read_top(call, &by, &candidate, &list.most))
         return;
-    add_policy_table(call, policy->main, by, &list);
-    for (size_t i = 0; i < policy->prefix_count; i++)
+    if (candidate && !policy->candidate_table) {
+        weir_call_error(call, "ERR policy '%s' has no candidate (WEIR.POLICY CANDIDATE %s limits tries some)",
+                        policy->name, policy->name);
+        return;
+    }
+    add_policy_table(call, candidate ? policy->candidate_table : policy->main, by, &list);
+    for (size_t i = 0; i < policy->prefix_count && !candidate; i++) /* it does not stand in for those */
         add_policy_table(call, policy->prefixes[i].ptable, by, &list);
     weir_reply_array(&call->reply, list.count);
     for (size_t i = 0; i < list.count; i++)
@@ -485,6 +493,7 @@ static const struct arg explain_docs[] = {
 static const struct arg top_by[] = {
     {.name = "taken", .type = ARG_TOKEN, .token = "TAKEN"},
     {.name = "refused", .type = ARG_TOKEN, .token = "REFUSED"},
+    {.name = "candidate", .type = ARG_TOKEN, .token = "CANDIDATE"},
     {0},
 };
 static const struct arg top_docs[] = {

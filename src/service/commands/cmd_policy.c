@@ -25,8 +25,9 @@
 /* Does it stand as the file says? */
 static bool is_as_filed(const struct policy *policy, enum policy_mode mode, int percent)
 {
-    return policy->from_file && policy->file_limits && strcmp(policy->limits, policy->file_limits) == 0 &&
-           mode == policy->file_mode && percent == policy->file_percent;
+    return policy->from_file && !policy->candidate_set && policy->file_limits &&
+           strcmp(policy->limits, policy->file_limits) == 0 && mode == policy->file_mode &&
+           percent == policy->file_percent;
 }
 
 /* The ten fields that LIST and SHOW have in common. Keys are counted for it: some hundred microseconds for
@@ -191,6 +192,21 @@ static void run_policy_set(struct call *call)
     if (done)
         LOG_CHANGE(call, "policy-set", LOG_TEXT("policy", weir_shown(call->args[2], name)),
                    LOG_TEXT("limits", limits), LOG_TEXT("fresh", fresh ? "yes" : ""));
+    answer_change(call, done, &err);
+}
+
+/* WEIR.POLICY CANDIDATE name limits ... | NONE */
+static void run_policy_candidate(struct call *call)
+{
+    struct weir_error err = {0};
+    char limits[LIMITS_TEXT_MAX], name[72];
+    bool none = call->count == 4 && weir_call_word(call, 3, "NONE");
+    if (!none && !weir_call_limits(call, 3, call->count, limits, sizeof limits))
+        return;
+    bool done = weir_change_candidate(call->worker->service, call->args[2], none ? NULL : limits, &err);
+    if (done)
+        LOG_CHANGE(call, "candidate-set", LOG_TEXT("policy", weir_shown(call->args[2], name)),
+                   LOG_TEXT("limits", none ? "none" : limits));
     answer_change(call, done, &err);
 }
 
@@ -407,6 +423,8 @@ static const struct arg set_docs[] = {
     {.name = "limits", .flags = ARG_MULTIPLE},
     {.name = "fresh", .type = ARG_TOKEN, .token = "FRESH", .flags = ARG_OPTIONAL},
     {0}};
+static const struct arg candidate_docs[] = {
+    {.name = "name"}, {.name = "limits|NONE", .flags = ARG_MULTIPLE}, {0}};
 static const struct arg mode_parts[] = {{.name = "enforce", .type = ARG_TOKEN, .token = "enforce"},
                                         {.name = "shadow", .type = ARG_TOKEN, .token = "shadow"},
                                         {.name = "disabled", .type = ARG_TOKEN, .token = "disabled"},
@@ -435,6 +453,10 @@ static const struct command policy_parts[] = {
     {COMMAND("mode", "Enforces a policy, for some keys only, counts without refusing, or lets all pass",
              "weir", -4, ENGINE_CHANGE_MODE, run_policy_mode),
      .flags = CMD_JOB, .policy_at = 2, .docs = mode_docs, .example = "WEIR.POLICY MODE api shadow FOR 30m"},
+    {COMMAND("candidate", "Tries other limits beside those of a policy: counts what they would refuse",
+             "weir", -4, ENGINE_CHANGE_POLICY, run_policy_candidate),
+     .flags = CMD_JOB, .policy_at = 2, .docs = candidate_docs,
+     .example = "WEIR.POLICY CANDIDATE api 80/s burst=100"},
     COMMAND_HELP("weir", "WEIR.POLICY HELP"),
     {0}};
 
@@ -449,8 +471,8 @@ static const struct command clock_parts[] = {
     {0}};
 
 const struct command weir_commands_policy[] = {
-    {COMMAND("weir.policy", "Names with limits: list, show, set, del, mode", "weir", -2, ENGINE_CONNECT,
-             NULL),
+    {COMMAND("weir.policy", "Names with limits: list, show, set, del, mode, candidate", "weir", -2,
+             ENGINE_CONNECT, NULL),
      .commands = policy_parts},
     {COMMAND("weir.reload", "Reads the configuration again; what is wrong changes nothing", "weir", 1,
              ENGINE_CHANGE_SERVER, run_reload),

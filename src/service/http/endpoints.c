@@ -58,7 +58,7 @@ static const struct param cancel_params[] = {
     {"id", PARAM_TEXT, true, .summary = "The reservation, as reserve has answered"}, {0}};
 static const struct param top_params[] = {
     POLICY,
-    {"by", PARAM_CHOICE, .values = "taken|refused", .summary = "What the keys are sorted by"},
+    {"by", PARAM_CHOICE, .values = "taken|refused|candidate", .summary = "What the keys are sorted by"},
     {"count", PARAM_NUMBER, .token = "COUNT", .summary = "How many keys"},
     {0}};
 static const struct param policy_set_params[] = {
@@ -74,6 +74,8 @@ static const struct param mode_params[] = {
     {"percent", PARAM_NUMBER, .token = "PERCENT", .summary = "Enforced for this share of the keys"},
     FOR,
     {0}};
+static const struct param candidate_params[] = {
+    POLICY, {"limits", PARAM_TEXT, true, .summary = "The limits to try, for example 80/s burst=20"}, {0}};
 static const struct param override_params[] = {
     POLICY,
     {"key", PARAM_KEY, true, .summary = "The key, or prefix*"},
@@ -193,6 +195,20 @@ const struct endpoint weir_endpoints[] = {
      {"WEIR.POLICY", "MODE"},
      mode_params,
      "Enforces a policy, only counts, or lets all pass; * is all policies"},
+    {"candidate",
+     HTTP_PUT,
+     PLACE_POLICY,
+     ENDPOINT_ADMIN,
+     {"WEIR.POLICY", "CANDIDATE"},
+     candidate_params,
+     "Tries other limits: counts what they would refuse"},
+    {"candidate",
+     HTTP_DELETE,
+     PLACE_POLICY,
+     ENDPOINT_ADMIN | ENDPOINT_NONE,
+     {"WEIR.POLICY", "CANDIDATE"},
+     policy_params,
+     "Ends the trial of other limits"},
     {"overrides",
      HTTP_GET,
      PLACE_POLICY,

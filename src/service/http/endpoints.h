@@ -41,7 +41,8 @@ enum endpoint_flags {
     ENDPOINT_BATCH = 4,   /* may be an element of a batch */
     ENDPOINT_TEXT = 8,    /* its reply is text that people read; with JSON at its end it is JSON */
     ENDPOINT_INFO = 16,   /* its reply is that of INFO */
-    ENDPOINT_ADMIN = 32   /* only on the admin address, if there is one */
+    ENDPOINT_ADMIN = 32,  /* only on the admin address, if there is one */
+    ENDPOINT_NONE = 64    /* the word NONE stands behind the parameters */
 };
 
 struct endpoint {

@@ -411,6 +411,7 @@ static bool build_words(struct http_words *words, const struct endpoint *endpoin
     for (size_t i = 0; i < 2 && endpoint->words[i]; i++)
         (void)add_literal(words, endpoint->words[i]);
     return add_params(words, endpoint, members) &&
+           (!(endpoint->flags & ENDPOINT_NONE) || add_literal(words, "NONE")) &&
            (!(endpoint->flags & ENDPOINT_FULL) || add_literal(words, "FULL"));
 }
 

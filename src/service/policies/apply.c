@@ -193,6 +193,10 @@ static void log_from_file(const struct policy *policy, const struct config_polic
     if (strcmp(policy->limits, limits_of(from)) != 0)
         weir_log_change(LOG_INFO_LEVEL, "policy-from-file", LOG_TEXT("policy", policy->name),
                         LOG_TEXT("was", policy->limits), LOG_TEXT("is", limits_of(from)));
+    if (policy->candidate_set)
+        weir_log_change(LOG_INFO_LEVEL, "candidate-from-file", LOG_TEXT("policy", policy->name),
+                        LOG_TEXT("was", policy->candidate ? policy->candidate : "none"),
+                        LOG_TEXT("is", from->candidate ? from->candidate : "none"));
     if (other_mode)
         weir_log_change(LOG_INFO_LEVEL, "mode-from-file", LOG_TEXT("policy", policy->name),
                         LOG_TEXT("was", was), LOG_TEXT("is", is));
@@ -242,7 +246,7 @@ static bool apply_policy(struct config_apply *apply, const struct config_policy 
     policy->from_file = true;
     policy->file_mode = from->mode;
     policy->file_percent = from->percent > 0 ? from->percent : CONFIG_PERCENT_ALL;
-    policy->touched = false;
+    policy->touched = policy->candidate_set = false;
     apply_mode(apply, policy, from);
     const char *limits = limits_of(from);
     bool good = weir_edit_text(edit, &policy->file_limits, limits, strlen(limits)) &&

@@ -67,6 +67,35 @@ bool weir_change_policy(struct service *service, struct slice name, const char *
     return weir_edit_end(&edit, good);
 }
 
+static bool alter_candidate(struct edit *edit, const struct policy *has, const char *text)
+{
+    struct policy *policy = weir_edit_copy(edit, has);
+    if (!policy)
+        return false;
+    policy->touched = policy->candidate_set = policy->from_file;
+    int64_t keys = text ? weir_growth_next(edit->service, text) : 0;
+    return weir_edit_put(edit, policy, weir_edit_candidate(edit, policy, text, keys));
+}
+
+bool weir_change_candidate(struct service *service, struct slice name, const char *limits,
+                           struct weir_error *err)
+{
+    struct edit edit;
+    char text[SPEC_TEXT_MAX];
+    if (!weir_edit_begin(&edit, service, err))
+        return false;
+    const struct policy *has = weir_edit_find(&edit, name);
+    if (!has || (limits && !weir_edit_read(&edit, limits, text)))
+        return weir_edit_end(&edit, false);
+    if (has->pools)
+        return weir_edit_end(
+            &edit, refuse_fleet(&edit, has, "try other limits in a policy of their own, in mode shadow"));
+    if (!limits && !has->candidate)
+        return weir_edit_end(&edit,
+                             weir_edit_fail(&edit, ENOENT, "policy '%.63s' has no candidate", has->name));
+    return weir_edit_end(&edit, alter_candidate(&edit, has, limits ? text : NULL));
+}
+
 bool weir_change_remove(struct service *service, struct slice name, bool forget, struct weir_error *err)
 {
     struct edit edit;

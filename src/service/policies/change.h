@@ -14,6 +14,9 @@
 bool weir_change_policy(struct service *service, struct slice name, const char *limits, bool fresh,
                         struct weir_error *err);
 /* What its keys have spent is retired (retired.h), if there is a store, unless `forget`. */
+/* Limits that are only tried: what they would refuse is counted. NULL: none any more. */
+bool weir_change_candidate(struct service *service, struct slice name, const char *limits,
+                           struct weir_error *err);
 bool weir_change_remove(struct service *service, struct slice name, bool forget, struct weir_error *err);
 /* `name` "*": stands above the modes of all policies until its end; `enforce` ends it, and each has its own
  * mode again. for_ns 0: without end. percent 1 to 100, with `enforce` for a single policy. */

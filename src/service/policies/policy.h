@@ -79,6 +79,7 @@ struct policy {
     char *limits, *candidate; /* canonical text; candidate may be NULL */
     bool from_file;           /* else set by command */
     bool touched;             /* from the file, but changed by command since */
+    bool candidate_set;       /* its candidate was */
     char *file_limits;        /* what the file says, or NULL */
     enum policy_mode file_mode;
     int file_percent;

@@ -92,6 +92,8 @@ TEST(every_endpoint_becomes_the_words_of_its_command)
         {"PUT /v1/overrides/p/a/b*", "{\"limits\":\"1/s\",\"reason\":\"two words\"}",
          "WEIR.OVERRIDE|SET|p|a/b*|1/s|REASON|two words"},
         {"DELETE /v1/overrides/p/k", "", "WEIR.OVERRIDE|DEL|p|k"},
+        {"PUT /v1/candidate/p", "{\"limits\": \"5/s\"}", "WEIR.POLICY|CANDIDATE|p|5/s"},
+        {"DELETE /v1/candidate/p", "", "WEIR.POLICY|CANDIDATE|p|NONE"},
         {"GET /v1/info?section=server", "", "INFO|server"},
         {"POST /v1/reload", "", "WEIR.RELOAD"},
     };
@@ -157,7 +159,7 @@ TEST(mistakes_are_named)
         {"GET /v1/take/p/k?n=1&n=2", "", "! 'n' is there twice"},
         {"GET /v1/take/p/k?key=l", "", "! 'key' is there twice"},
         {"GET /v1/take/p/k?key_b64=aw==", "", "! 'key_b64' does not go with 'pairs' or 'key'"},
-        {"GET /v1/top/p?by=size", "", "! 'by' is one of taken|refused"},
+        {"GET /v1/top/p?by=size", "", "! 'by' is one of taken|refused|candidate"},
         {"PUT /v1/mode/p", "{\"mode\":\"off\"}", "! 'mode' is one of enforce|shadow|disabled"},
         {"PUT /v1/policies/p", "{\"limits\":\"5/s\",\"fresh\":1}", "! 'fresh' is true or false"},
         {"POST /v1/commit", "{\"id\":\"r\",\"used\":\"4\"}", "! 'used' is a whole number or a list of them"},

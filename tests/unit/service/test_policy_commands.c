@@ -64,7 +64,7 @@ TEST(wrong_limits_and_names_are_refused_and_change_nothing)
               "WEIR.POLICY SET name limits ... [FRESH]\r\n");
     CHECK_STR(say("WEIR.POLICY"),
               "-ERR wrong number of arguments for 'weir.policy' command; write WEIR.POLICY "
-              "LIST|SHOW|SET|DEL|MODE|HELP\r\n");
+              "LIST|SHOW|SET|DEL|MODE|CANDIDATE|HELP\r\n");
     say("WEIR.POLICY SHOW api");
     CHECK_STR(text_field("limits"), "5/s");
     CHECK_STR(text_field("from"), "file");
