@@ -257,6 +257,22 @@ TEST(a_debt_that_was_paid_is_not_paid_twice)
     weir_table_free(table);
 }
 
+TEST(a_promise_that_another_waits_behind_keeps_its_place)
+{
+    struct weir_table *table = make("1/s", (struct weir_table_options){0});
+    struct weir_reservation r[3];
+    CHECK(take(table, START, "a", 1));
+    for (int i = 0; i < 2; i++)
+        CHECK(weir_table_reserve_at(table, START, "a", 1, 1, WEIR_FOREVER, &r[i], NULL));
+    CHECK(weir_table_cancel_at(table, START, "a", 1, &r[0]));
+    for (int times = 0; times < 2; times++) { /* the latest one is undone */
+        CHECK(weir_table_reserve_at(table, START, "a", 1, 1, WEIR_FOREVER, &r[2], NULL));
+        CHECK_EQ(r[2].due_ns, START + 3 * WEIR_SEC);
+        CHECK(weir_table_cancel_at(table, START, "a", 1, &r[2]));
+    }
+    weir_table_free(table);
+}
+
 TEST(a_promise_outlives_limits_of_its_own)
 {
     struct weir_table *table = make("1/s", (struct weir_table_options){0});
