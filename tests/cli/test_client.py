@@ -322,7 +322,7 @@ class Policy(ClientTest):
     def test_mistakes(self):
         for arguments, message in [
             (["sho", "api"], "unknown word 'sho'; did you mean show?"),
-            (["frobnicate"], "unknown word 'frobnicate'; write list, show, set, del or mode"),
+            (["frobnicate"], "unknown word 'frobnicate'; write list, show, set, del, mode or candidate"),
             (["show"], "write: weir policy show NAME"),
             (["set", "api"], "write: weir policy set NAME LIMITS"),
             (["mode", "api"], "write: weir policy mode NAME|--all enforce [25%]|shadow|disabled"),

@@ -258,7 +258,7 @@ class Completion(command.CommandTest):
 
     @unittest.skipUnless(shutil.which("bash"), "bash is not here")
     def test_what_may_follow(self):
-        self.assertEqual(self.complete("weir", "policy")(""), ["list", "show", "set", "del", "mode"])
+        self.assertEqual(self.complete("weir", "policy")(""), ["list", "show", "set", "del", "mode", "candidate"])
         self.assertEqual(self.complete("weir", "policy", "mode", "login")(""), ["enforce", "shadow", "disabled"])
         self.assertEqual(self.complete("weir", "policy", "mode", "--all")("s"), ["shadow"])
         self.assertEqual(self.complete("weir", "policy", "mode", "login", "enforce")("--p"), ["--percent"])

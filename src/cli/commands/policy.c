@@ -351,13 +351,14 @@ static const struct args_option options[] = {
 
 const struct cli_command command_policy = {
     .name = "policy",
-    .usage = "list | show NAME | set NAME LIMITS | del NAME | mode NAME MODE | candidate NAME LIMITS|none\n"
-             "See and change the policies of a server; MODE is enforce, shadow or disabled.\n"
-             "A candidate is only tried: what its limits would refuse is counted.\n",
+    .usage = "list | show NAME | set NAME LIMITS | del NAME | mode NAME MODE |\n"
+             "                   candidate NAME LIMITS\n"
+             "See and change the policies of a server; MODE is enforce, shadow or disabled.\n",
     ARGS_OPTIONS(options),
     .more = "What was spent stays spent when limits change. What is set here is gone when a server\n"
             "without --data stops, and what the configuration says of a policy counts again when it\n"
-            "is reloaded.\n"
+            "is reloaded. A candidate is only tried: what its limits would refuse is counted; none as\n"
+            "LIMITS ends that.\n"
             "Exit status: 0, or 2 on an error.\n"
             "\n"
             "Examples\n"

@@ -55,13 +55,12 @@ const struct cli_command command_commit = {
              "Settle a reservation with what was really used: what is less is given back, what is more\n"
              "becomes a debt, or is refused, as the policy says. Without N all of it was used.\n",
     ARGS_OPTIONS(options),
-    .more =
-        "ID is what weir reserve answered; N one number for each key that was reserved.\n"
-        "After the TTL, for the time of ids: of the policy, a late commit charges what was used\n"
-        "beyond the reservation and gives nothing back. Exit status: 0 done, 2 error.\n"
-        "\n"
-        "Examples\n"
-        "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n",
+    .more = "ID is what weir reserve answered; N one number for each key that was reserved.\n"
+            "After the TTL, for the time of ids: of the policy, a late commit charges what was used\n"
+            "beyond the reservation and gives nothing back. Exit status: 0 done, 2 error.\n"
+            "\n"
+            "Examples\n"
+            "  id=$(weir reserve -q llm-tokens org:7 4000) && ./ask.sh && weir commit \"$id\" 1830\n",
     .least = 1,
     .most = 1 + NUMBERS_MAX,
     .few = "write: weir commit ID [N]...; the id is what weir reserve answered",
