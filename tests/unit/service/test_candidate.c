@@ -9,7 +9,8 @@
     "policies:\n"                                                                                            \
     "  - {name: api, limits: 100/h, overrides: [{key: \"vip:*\", limits: 5k/h}, {key: own, limits: "         \
     "50/h}]}\n"                                                                                              \
-    "  - {name: filed, limits: 100/h, candidate: 7/h}\n"
+    "  - {name: filed, limits: 100/h, candidate: 7/h}\n"                                                     \
+    "  - {name: wide, limits: 1M/h, overrides: [{key: \"vip:*\", limits: 1/h}]}\n"
 
 static bool apply_file(const char *yaml)
 {
@@ -109,20 +110,21 @@ TEST(top_tells_whom_the_candidate_would_refuse)
 {
     if (!kit_begin(POLICIES))
         return;
-    CHECK(begins(say("WEIR.TOP api CANDIDATE"),
-                 "-ERR policy 'api' has no candidate (WEIR.POLICY CANDIDATE api "));
-    CHECK_STR(say("WEIR.POLICY CANDIDATE api 1/h"), "+OK\r\n");
+    CHECK(begins(say("WEIR.TOP wide CANDIDATE"),
+                 "-ERR policy 'wide' has no candidate (WEIR.POLICY CANDIDATE wide "));
+    CHECK_STR(say("WEIR.POLICY CANDIDATE wide 1/h"), "+OK\r\n");
     for (int i = 0; i < 3000; i++) {
-        say("WEIR.TAKE api greedy 1"); /* refused by both, sooner by the candidate */
-        say("WEIR.TAKE api vip:1 1");  /* it does not stand in for overrides */
+        say("WEIR.TAKE wide greedy 1"); /* refused by the candidate alone */
+        say("WEIR.TAKE wide vip:1 1");  /* refused by its override, which the candidate does not stand in for
+                                         */
         if (i < 1)
-            say("WEIR.TAKE api modest 1");
+            say("WEIR.TAKE wide modest 1");
     }
-    say("WEIR.TOP api CANDIDATE COUNT 5");
+    say("WEIR.TOP wide CANDIDATE COUNT 5");
     if (CHECK_EQ(got->count, 1)) {
         CHECK_STR(text_of(weir_resp_get(&got->elements[0], "key")), "greedy");
         CHECK(weir_resp_get(&got->elements[0], "units")->integer > 500);
     }
-    CHECK(begins(say("WEIR.TOP api CANDIDATE REFUSED"), "-ERR syntax error near 'REFUSED'"));
+    CHECK(begins(say("WEIR.TOP wide CANDIDATE REFUSED"), "-ERR syntax error near 'REFUSED'"));
     kit_end();
 }
