@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A bystander keeps its load while others do nothing and still others do harm: abuse.py [--http] [SECONDS [IDLE
-[ABUSIVE]]]
+"""A bystander keeps its load while others do nothing and still others do harm: abuse.py [--http | --tls]
+[SECONDS [IDLE [ABUSIVE]]]
 
 Prints what an idle connection costs, what the bystander notices, and why connections were closed. Exit status 1 if the
 server was harmed: it died, lost or miscounted a request, or kept what it used for those who have left. With --http all of
-them speak HTTP.
+them speak HTTP; with --tls all but the bystander come by TLS.
 """
 
 import collections
@@ -13,8 +13,10 @@ import pathlib
 import random
 import re
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 
 import server
 import traffic
@@ -34,7 +36,7 @@ RATE = 2000  # requests of the bystander in a second
 class Idle:
     """Connections that have asked one thing and then nothing more."""
 
-    def __init__(self, port, count, http):
+    def __init__(self, port, count, http, tls):
         self.sockets = []
         self.question, self.reply = (PROBE, b"HTTP/1.1 200 ") if http else (b"PING\r\n", b"+PONG\r\n")
         for number in range(count):
@@ -42,7 +44,7 @@ class Idle:
             client.settimeout(server.PATIENCE)
             client.bind((f"127.0.0.{100 + number // 5000}", 0))
             client.connect(("127.0.0.1", port))
-            self.sockets.append(client)
+            self.sockets.append(tls.wrap_socket(client) if tls else client)
         for client in self.sockets:
             client.send(self.question)
         for client in self.sockets:
@@ -64,6 +66,14 @@ class Idle:
             client.close()
 
 
+def certificate(folder):
+    """What weir.yaml says of one that signs itself; it is read once."""
+    cert, key = (str(pathlib.Path(folder) / name) for name in ("tls.pem", "tls.key"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                    "/CN=localhost", "-days", "1", "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return f"tls: {{cert: {cert}, key: {key}}}\n"
+
+
 def tell(name, figures):
     print(f"  {name:22} {traffic.shown_us(figures)}", flush=True)
 
@@ -71,16 +81,19 @@ def tell(name, figures):
 class Round:
     """One round of it; every figure and every fault is kept. It goes on until the log has had all of `wanted`."""
 
-    def __init__(self, seconds, idle, abusive, *arguments, seed=None, wanted=(), http=False):
+    def __init__(self, seconds, idle, abusive, *arguments, seed=None, wanted=(), http=False, tls=False):
         self.seconds, self.idle_count, self.abusive, self.wanted = seconds, idle, abusive, wanted
         self.seed = random.randrange(1 << 32) if seed is None else seed
         self.faults = []
         self.figures = {}
         traffic.raise_files(20000)
-        self.http = http
-        self.weir = server.Server("--max-clients", str(idle + 2 * abusive + 100), *arguments, config=CONFIG,
-                                  also=("http",) if http else ())
-        self.port = self.weir.ports["http"] if http else self.weir.port
+        self.http, self.tls = http, tls
+        kind = "http" if http else "resp_tls" if tls else "resp"
+        with tempfile.TemporaryDirectory(prefix="weir-abuse-") as folder:
+            config = CONFIG + (certificate(folder) if tls else "")
+            self.weir = server.Server("--max-clients", str(idle + 2 * abusive + 100), *arguments, config=config,
+                                      also=() if kind == "resp" else (kind,))
+        self.port = self.weir.ports[kind]
 
     def expect(self, what, got, wanted):
         if got != wanted:
@@ -122,14 +135,18 @@ class Round:
 
     def add_idle(self):
         before = self.weir.memory()
-        idle = Idle(self.port, self.idle_count, self.http)
+        context = None
+        if self.tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        idle = Idle(self.port, self.idle_count, self.http, context)
         self.figures["idle bytes"] = (self.weir.memory() - before) / self.idle_count
         return idle
 
     def abuse(self, bystander, idle):
         here = self.clients()
         line = [sys.executable, str(pathlib.Path(__file__).with_name("abuser.py")), str(self.port),
-                str(self.abusive), str(self.seed), "http" if self.http else "resp"]
+                str(self.abusive), str(self.seed), "http" if self.http else "tls" if self.tls else "resp"]
         with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as crowd:
             crowd.stdout.readline()
             before = self.weir.memory()
@@ -183,11 +200,11 @@ class Round:
 
 def main():
     try:
-        words = [word for word in sys.argv[1:] if word != "--http"]
+        words = [word for word in sys.argv[1:] if word not in ("--http", "--tls")]
         seconds, idle, abusive = (float(word) for word in words + ["60", "10000", "1000"][len(words):])
     except ValueError:
-        sys.exit("usage: abuse.py [--http] [SECONDS [IDLE [ABUSIVE]]]")
-    done = Round(seconds, int(idle), int(abusive), http="--http" in sys.argv).run()
+        sys.exit("usage: abuse.py [--http | --tls] [SECONDS [IDLE [ABUSIVE]]]")
+    done = Round(seconds, int(idle), int(abusive), http="--http" in sys.argv, tls="--tls" in sys.argv).run()
     done.report()
     sys.exit(1 if done.faults else 0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections that mean harm, as many as wanted, in one process: abuser.py PORT COUNT SEED resp|http
+"""Connections that mean harm, as many as wanted, in one process: abuser.py PORT COUNT SEED resp|http|tls
 
 Prints a line "ready" when all are connected. When its input ends so does it, and prints what they have done as JSON.
 Works at a low priority: on one machine with the server they would else take its processors as well, which nobody far
@@ -14,6 +14,7 @@ import os
 import random
 import selectors
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -318,8 +319,110 @@ class HttpLogin(Login):
         return http("GET", "/v1/take/crowd/k", fields=f"Authorization: Basic {guess}\r\n") * 10
 
 
+# ---- by TLS
+
+
+class Greeting(Storm):
+    """Says hello, lets the server compute its answer, and is gone, again and again."""
+
+    def begin(self):
+        self.ask = client_hello()[0]
+        super().begin()
+
+    def heard(self, data):
+        self.leave()
+
+
+class Dwelling(Half):
+    """Half a hello, and now and then a byte more; or a whole one, and nothing."""
+
+    def say(self):
+        if not self.said:
+            self.said = True
+            hello = client_hello()[0]
+            return hello[:self.dice.choice((1, 5, 50, len(hello)))]
+        return super().say()
+
+
+class TlsGarbage(Garbage):
+    def say(self):
+        self.left -= 1
+        if self.left < 0:
+            return None
+        return self.dice.choice((self.dice.randbytes(self.dice.randrange(1, 4000)), b"PING\r\n", b"\x16\x03\x01\xff\xff" * 50,
+                                 b"\x16\x03\x01\x00\x00" * 1000, client_hello()[0] + b"\x17\x03\x03\x00\x20" + b"x" * 32))
+
+
+class Shaken(Abuser):
+    """Finishes its handshake, then does as the class beside it."""
+
+    def begin(self):
+        self.hello, self.tls, self.incoming, self.outgoing = client_hello()
+        self.shaken = False
+        super().begin()
+
+    def say(self):
+        if not self.shaken:
+            hello, self.hello = self.hello, b""
+            return hello or None
+        data = super().say()
+        if data:
+            self.tls.write(data)
+        return self.outgoing.read() or None
+
+    def hear(self):
+        if self.shaken:
+            super().hear()
+            return
+        data = self.socket.recv(RECEIVED)
+        if not data:
+            self.leave()
+            return
+        self.incoming.write(data)
+        try:
+            self.tls.do_handshake()
+            self.shaken = True
+        except ssl.SSLWantReadError:
+            pass
+        self.out = self.outgoing.read()
+        self.watch(selectors.EVENT_READ | selectors.EVENT_WRITE)
+
+
+class TlsDeaf(Shaken, Deaf):
+    @property
+    def deaf(self):
+        return self.shaken
+
+
+class TlsGiant(Shaken, Giant):
+    """What it reads is not decrypted: that would cost this machine more than the server."""
+
+
+class TlsStorm(Shaken, Storm):
+    """A whole handshake for one request."""
+
+    def begin(self):
+        self.asked = False
+        Shaken.begin(self)
+
+
+CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+CONTEXT.check_hostname, CONTEXT.verify_mode = False, ssl.CERT_NONE
+
+
+def client_hello():
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = CONTEXT.wrap_bio(incoming, outgoing)
+    try:
+        tls.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read(), tls, incoming, outgoing
+
+
 KINDS = {"resp": (Deaf, Half, Garbage, Giant, Storm, Login),
-         "http": (HttpDeaf, Drip, Endless, HttpGarbage, HttpGiant, Monster, HttpStorm, HttpLogin)}
+         "http": (HttpDeaf, Drip, Endless, HttpGarbage, HttpGiant, Monster, HttpStorm, HttpLogin),
+         "tls": (Greeting, Dwelling, TlsGarbage, TlsDeaf, TlsGiant, TlsStorm)}
 
 
 class Crowd:

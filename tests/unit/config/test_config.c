@@ -527,8 +527,7 @@ TEST(certificates_and_who_has_one_are_read)
                                  "users: [{name: app, certificate: 'CN=app', may: take}]\n");
     if (!config)
         return;
-    CHECK_STR(config->tls_cert, "a.pem");
-    CHECK_STR(config->tls_key, "/b.key");
+    CHECK(strcmp(config->tls_cert, "a.pem") == 0 && strcmp(config->tls_key, "/b.key") == 0);
     CHECK_STR(config->tls_ca, "c.pem");
     CHECK(config->tls_clients == 3 && config->watch == WATCH_FILES);
     CHECK_STR(config->users[0].certificate, "CN=app");
