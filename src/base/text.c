@@ -150,7 +150,12 @@ bool weir_text_hex_number(const char *digits, size_t count, uint64_t *number)
 
 bool weir_text_same(const char *bytes, size_t len, const char *word)
 {
-    return strlen(word) == len && weir_text_contains(bytes, len, word, len);
+    if (strlen(word) != len)
+        return false;
+    for (size_t i = 0; i < len; i++) /* most are written alike */
+        if (bytes[i] != word[i] && weir_text_lower(bytes[i]) != weir_text_lower(word[i]))
+            return false;
+    return true;
 }
 
 static size_t skip_joints(const char *bytes, size_t len, size_t at)

@@ -263,15 +263,14 @@ const struct endpoint *weir_endpoint_find(struct slice path, enum http_method me
 {
     struct slice name;
     enum endpoint_place place = split_path(path, &name, policy, key);
-    const struct endpoint *found = NULL;
     *allowed = 0;
     for (const struct endpoint *row = weir_endpoints; row->name; row++)
         if (row->place == place && slice_is(name, row->name)) {
-            *allowed |= row->method;
             if (row->method == method)
-                found = row;
+                return row;
+            *allowed |= row->method;
         }
-    return found;
+    return NULL;
 }
 
 const struct endpoint *weir_endpoint_in_batch(struct slice name)

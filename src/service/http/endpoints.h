@@ -57,7 +57,8 @@ struct endpoint {
 
 extern const struct endpoint weir_endpoints[]; /* ends with name NULL */
 
-/* The row of a path behind /v1/, with what follows its name. *allowed: the methods that the path has. */
+/* The row of a path behind /v1/, with what follows its name. NULL: there is none; *allowed has the methods of
+ * the path, if any. */
 const struct endpoint *weir_endpoint_find(struct slice path, enum http_method method, struct slice *policy,
                                           struct slice *key, unsigned *allowed);
 /* The row that an element of a batch means; NULL: there is none. */
