@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct load_histogram {
 
 struct load_connection {
     int fd;
+    struct tls_session *tls; /* or NULL */
     size_t out_at, out_end;  /* of `bytes`: what is left to send */
     int64_t due[DUE_MAX];    /* of each pipeline that is on its way, oldest first */
     uint32_t first, pending; /* in `due` */
@@ -161,7 +163,9 @@ static bool watch_connection(struct load_driver *load, struct load_connection *c
 static bool push_pipeline(struct load_driver *load, struct load_connection *conn)
 {
     while (conn->out_at < conn->out_end) {
-        ssize_t sent = write(conn->fd, load->bytes + conn->out_at, conn->out_end - conn->out_at);
+        const char *bytes = load->bytes + conn->out_at;
+        size_t len = conn->out_end - conn->out_at;
+        ssize_t sent = conn->tls ? weir_tls_send(conn->tls, bytes, len) : write(conn->fd, bytes, len);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return false;
         if (sent < 0)
@@ -237,7 +241,8 @@ static void count_responses(struct load_driver *load, struct load_connection *co
 static bool pull_replies(struct load_driver *load, struct load_connection *conn)
 {
     static char bytes[256 * 1024];
-    ssize_t got = read(conn->fd, bytes, sizeof bytes);
+    ssize_t got =
+        conn->tls ? weir_tls_recv(conn->tls, bytes, sizeof bytes) : read(conn->fd, bytes, sizeof bytes);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (got <= 0)
@@ -246,7 +251,7 @@ static bool pull_replies(struct load_driver *load, struct load_connection *conn)
         count_responses(load, conn, bytes, (size_t)got);
     else
         count_lines(load, conn, bytes, (size_t)got);
-    return true;
+    return !conn->tls || !weir_tls_pending(conn->tls) || pull_replies(load, conn);
 }
 
 /* ---- running ---- */
@@ -257,7 +262,7 @@ static bool learn_reply(struct load_driver *load)
     char bytes[4096];
     struct resp_value *value = NULL;
     size_t have = 0, used = 0;
-    int fd = measured_connect(load->plan->server, load->plan->by);
+    int fd = measured_connect(load->plan->server, load->plan->tls ? WAY_TCP : load->plan->by);
     draw_keys(load);
     load->next = 0;
     bool sent = fd >= 0 && write(fd, load->bytes, load->request_len) == (ssize_t)load->request_len;
@@ -280,6 +285,22 @@ static bool learn_reply(struct load_driver *load)
     return good;
 }
 
+/* The handshake is no part of what is measured. */
+static bool shake_hands(struct load_driver *load, struct load_connection *conn)
+{
+    char byte;
+    int64_t end = weir_now() + DRAIN_NS;
+    conn->tls = weir_tls_connect(load->plan->tls, conn->fd, "localhost");
+    while (conn->tls && weir_tls_is_handshaking(conn->tls) && weir_now() < end) {
+        struct pollfd ready = {.fd = conn->fd, .events = POLLIN};
+        if (weir_tls_recv(conn->tls, &byte, 1) == 0 || (errno != EAGAIN && errno != EINTR))
+            return false;
+        if (weir_tls_is_handshaking(conn->tls))
+            (void)poll(&ready, 1, 100);
+    }
+    return conn->tls && !weir_tls_is_handshaking(conn->tls);
+}
+
 static bool open_connections(struct load_driver *load)
 {
     load->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -292,7 +313,7 @@ static bool open_connections(struct load_driver *load)
         struct load_connection *conn = &load->conns[i];
         conn->fd = measured_connect(load->plan->server, load->plan->by);
         if (conn->fd < 0 || fcntl(conn->fd, F_SETFL, O_NONBLOCK) != 0 ||
-            !watch_connection(load, conn, EPOLL_CTL_ADD))
+            (load->plan->tls && !shake_hands(load, conn)) || !watch_connection(load, conn, EPOLL_CTL_ADD))
             return false;
     }
     return true;
@@ -300,9 +321,11 @@ static bool open_connections(struct load_driver *load)
 
 static void close_connections(struct load_driver *load)
 {
-    for (int i = 0; load->conns && i < load->plan->connections; i++)
+    for (int i = 0; load->conns && i < load->plan->connections; i++) {
+        weir_tls_session_free(load->conns[i].tls);
         if (load->conns[i].fd >= 0)
             close(load->conns[i].fd);
+    }
     if (load->epoll >= 0)
         close(load->epoll);
     free(load->conns);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "bench/servers.h"
+#include "tls/tls.h"
 
 #define LOAD_CONNECTIONS_MAX 1024
 #define LOAD_PIPELINE_MAX    1000
@@ -20,6 +21,7 @@
 struct load_plan {
     const struct measured_server *server;
     enum measured_way by;
+    struct tls_context *tls;  /* the load's side, if it goes by WAY_TLS or WAY_HTTPS */
     const char *const *words; /* of a request; the word "KEY" stands for one of the keys */
     size_t count;
     const char *http; /* or a whole request by HTTP, in which each LOAD_KEY stands for one of the keys */

@@ -93,7 +93,7 @@ static const struct cli_command command_bench = {
              "                 exchanges and buckets behind a mutex\n"
              "  server         a decision over TCP and a unix socket, in pipelines of 1, 16 and 100:\n"
              "                 processor time of the server, rates, latencies; beside redis-server;\n"
-             "                 and by HTTP, beside nginx\n"
+             "                 and by HTTP, beside nginx, and with TLS\n"
              "  store          the same with a data directory, for each --fsync; beside redis-server\n"
              "                 with an append-only file; latencies during images; restarts\n"
              "  table          a decision about one of 1000 to 10 million keys, alone and in\n"

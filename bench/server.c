@@ -196,6 +196,8 @@ static bool server_count_failures(struct bench_run *run)
 static bool set_up(struct bench_run *run)
 {
     char reply[256];
+    run->weir.serves_http = true;
+    run->weir.serves_tls = run->redis.serves_tls = measured_can_tls();
     run->results->redis =
         access("/usr/bin/" REDIS_COMMAND, X_OK) == 0 && measured_start_redis(&run->redis, NULL);
     if (run->results->redis &&
@@ -203,7 +205,6 @@ static bool set_up(struct bench_run *run)
         return false;
     if (access(NGINX_COMMAND, X_OK) == 0 && !measured_start_nginx(&run->nginx))
         return false;
-    run->weir.serves_http = true;
     return measured_start_weir(&run->weir, NULL) &&
            measured_ask(&run->weir, (const char *[]){"WEIR.POLICY", "SET", "open", OPEN_LIMIT}, 4, reply,
                         sizeof reply) &&
@@ -237,8 +238,10 @@ static bool measure_server(struct bench_run *run)
         for (int pipeline = 0; pipeline < PIPELINES; pipeline++)
             if (!measure_server_pipeline(run, way, pipeline))
                 return false;
-    const struct measured_server *nginx = run->nginx.pid > 0 ? &run->nginx : NULL;
-    return http_measure(&run->weir, nginx, CONNECTIONS, run->options->seconds, &run->results->http) &&
+    const struct http_servers servers = {.weir = &run->weir,
+                                         .nginx = run->nginx.pid > 0 ? &run->nginx : NULL,
+                                         .redis = run->results->redis ? &run->redis : NULL};
+    return http_measure(&servers, CONNECTIONS, run->options->seconds, &run->results->http) &&
            measure_open(run) && measure_many_keys(run) && server_count_failures(run);
 }
 

@@ -14,8 +14,18 @@
 /* What clients send with every request. */
 #define FIELDS "Host: 127.0.0.1\r\nUser-Agent: weir-bench\r\nAccept: */*\r\n"
 
-static const char *const names[HTTP_ROWS] = {"WEIR.TAKE", "nginx return 200", "GET take",
-                                             "POST take", "POST refused",     "batch of 100"};
+static const struct row_kind {
+    const char *name;
+    enum measured_way by;
+} kinds[HTTP_ROWS] = {[ROW_RESP] = {"WEIR.TAKE", WAY_TCP},
+                      [ROW_NGINX] = {"nginx return 200", WAY_HTTP},
+                      [ROW_REDIS_TLS] = {"redis INCR, TLS", WAY_TLS},
+                      [ROW_GET] = {"GET take", WAY_HTTP},
+                      [ROW_POST] = {"POST take", WAY_HTTP},
+                      [ROW_REFUSED] = {"POST refused", WAY_HTTP},
+                      [ROW_BATCH] = {"batch of 100", WAY_HTTP},
+                      [ROW_RESP_TLS] = {"WEIR.TAKE, TLS", WAY_TLS},
+                      [ROW_HTTPS] = {"POST take, HTTPS", WAY_HTTPS}};
 
 static const struct http_goal {
     enum http_row row, against;
@@ -67,24 +77,39 @@ struct http_rounds {
     double rate[HTTP_ROUNDS], cpu_us[HTTP_ROUNDS], p99_us[HTTP_ROUNDS];
 };
 
+static const struct measured_server *server_of(const struct http_servers *servers, enum http_row row)
+{
+    const struct measured_server *server = row == ROW_NGINX       ? servers->nginx
+                                           : row == ROW_REDIS_TLS ? servers->redis
+                                                                  : servers->weir;
+    return server && server->ports[kinds[row].by] > 0 ? server : NULL;
+}
+
 static bool measure_row(struct load_plan plan, enum http_row row, int round, struct http_rounds *rounds,
                         struct http_results *results)
 {
+    static const char *const take[] = {"WEIR.TAKE", "open", "KEY"}, *const incr[] = {"INCR", "KEY"};
     static char text[TEXT_MAX];
     struct load_result result;
     int decisions = row == ROW_BATCH ? HTTP_BATCH : 1;
-    if (row != ROW_RESP) {
+    bool is_http = kinds[row].by == WAY_HTTP || kinds[row].by == WAY_HTTPS;
+    plan.by = kinds[row].by;
+    plan.words = row == ROW_REDIS_TLS ? incr : take;
+    plan.count = row == ROW_REDIS_TLS ? 2 : 3;
+    if (plan.by != WAY_TLS && plan.by != WAY_HTTPS)
+        plan.tls = NULL;
+    if (is_http) {
         write_request(row, text);
         plan.http = text;
-        plan.by = WAY_HTTP;
+        plan.count = 0;
     }
-    bench_progress(names[row]);
+    bench_progress(kinds[row].name);
     if (!load_run(&plan, &result))
         return false;
-    if (row != ROW_NGINX)
-        results->asked += result.replies * decisions + (row == ROW_RESP); /* one to learn what a reply is */
+    if (row != ROW_NGINX && row != ROW_REDIS_TLS)
+        results->asked += result.replies * decisions + !is_http; /* one to learn what a reply looks like */
     if (result.errors > 0) {
-        fprintf(stderr, "weir bench: %s answered %lld requests with an error\n", names[row],
+        fprintf(stderr, "weir bench: %s answered %lld requests with an error\n", kinds[row].name,
                 (long long)result.errors);
         return false;
     }
@@ -110,43 +135,52 @@ static double median_ratio(const struct http_rounds *rounds, const struct http_r
     return http_median(ratios);
 }
 
-bool http_measure(const struct measured_server *weir, const struct measured_server *nginx, int connections,
-                  double seconds, struct http_results *results)
+static void keep_rows(const struct http_servers *servers, const struct http_rounds *rounds,
+                      struct http_results *results)
 {
-    static const char *const take[] = {"WEIR.TAKE", "open", "KEY"};
+    for (int row = 0; row < HTTP_ROWS; row++) {
+        struct http_cell *cell = &results->cells[row];
+        *cell = (struct http_cell){.measured = server_of(servers, (enum http_row)row) != NULL,
+                                   .rate = http_median(rounds[row].rate),
+                                   .cpu_us = http_median(rounds[row].cpu_us),
+                                   .p99_us = http_median(rounds[row].p99_us)};
+        for (int base = 0; base < HTTP_BASES; base++)
+            cell->ratios[base] = median_ratio(&rounds[row], &rounds[base]);
+    }
+}
+
+bool http_measure(const struct http_servers *servers, int connections, double seconds,
+                  struct http_results *results)
+{
     struct http_rounds rounds[HTTP_ROWS] = {0};
-    struct load_plan plan = {.words = take,
-                             .count = 3,
-                             .connections = connections,
-                             .pipeline = 1,
-                             .keys = KEYS,
-                             .seconds = seconds};
-    for (int round = 0; round < HTTP_ROUNDS; round++)
-        for (int row = 0; row < HTTP_ROWS; row++) {
-            plan.server = row == ROW_NGINX ? nginx : weir;
-            if (plan.server && !measure_row(plan, (enum http_row)row, round, &rounds[row], results))
-                return false;
+    struct weir_error err;
+    struct load_plan plan = {.connections = connections, .pipeline = 1, .keys = KEYS, .seconds = seconds};
+    plan.tls = weir_tls_client(&(struct tls_files){0}, true, &err);
+    bool good = plan.tls != NULL;
+    if (!good)
+        fprintf(stderr, "weir bench: no TLS: %s\n", err.text);
+    for (int round = 0; good && round < HTTP_ROUNDS; round++)
+        for (int row = 0; good && row < HTTP_ROWS; row++) {
+            plan.server = server_of(servers, (enum http_row)row);
+            good = !plan.server || measure_row(plan, (enum http_row)row, round, &rounds[row], results);
         }
-    for (int row = 0; row < HTTP_ROWS; row++)
-        results->cells[row] = (struct http_cell){.measured = row != ROW_NGINX || nginx,
-                                                 .rate = http_median(rounds[row].rate),
-                                                 .cpu_us = http_median(rounds[row].cpu_us),
-                                                 .p99_us = http_median(rounds[row].p99_us),
-                                                 .ratios = {median_ratio(&rounds[row], &rounds[ROW_RESP]),
-                                                            median_ratio(&rounds[row], &rounds[ROW_NGINX])}};
-    return true;
+    weir_tls_context_free(plan.tls);
+    keep_rows(servers, rounds, results);
+    return good;
 }
 
 /* ---- printing ---- */
 
 void http_print(const struct http_results *results)
 {
-    printf("\nHTTP, pipeline 1         decisions   CPU each  of WEIR.TAKE  of nginx        p99\n");
+    printf(
+        "\nHTTP and TLS, pipeline 1 decisions   CPU each  of WEIR.TAKE  of nginx  of redis TLS        p99\n");
     for (int row = 0; row < HTTP_ROWS; row++) {
         const struct http_cell *cell = &results->cells[row];
         if (cell->measured)
-            printf("  %-16s %9.1f k/s %8.3f us %10.2fx %9.2fx %9.0f us\n", names[row], cell->rate * 1e-3,
-                   cell->cpu_us, cell->ratios[ROW_RESP], cell->ratios[ROW_NGINX], cell->p99_us);
+            printf("  %-16s %9.1f k/s %8.3f us %10.2fx %9.2fx %12.2fx %9.0f us\n", kinds[row].name,
+                   cell->rate * 1e-3, cell->cpu_us, cell->ratios[ROW_RESP], cell->ratios[ROW_NGINX],
+                   cell->ratios[ROW_REDIS_TLS], cell->p99_us);
     }
     if (!results->cells[ROW_NGINX].measured)
         puts("  nginx is not installed: there is nothing to compare with.");
@@ -154,8 +188,8 @@ void http_print(const struct http_results *results)
     for (size_t i = 0; i < GOALS; i++) {
         double ratio = results->cells[goals[i].row].ratios[goals[i].against];
         if (ratio > 0)
-            printf("  %-14s %5.2fx of %-18s at most %.2fx  %s\n", names[goals[i].row], ratio,
-                   names[goals[i].against], goals[i].at_most,
+            printf("  %-14s %5.2fx of %-18s at most %.2fx  %s\n", kinds[goals[i].row].name, ratio,
+                   kinds[goals[i].against].name, goals[i].at_most,
                    ratio <= goals[i].at_most ? "reached" : "missed");
     }
 }
@@ -168,12 +202,13 @@ void http_json(struct json *json, const struct http_results *results)
         if (!cell->measured)
             continue;
         json_open(json, NULL, '{', JSON_FLAT);
-        json_text(json, "who", names[row]);
+        json_text(json, "who", kinds[row].name);
         json_decimal(json, "decisions_per_second", cell->rate);
         json_decimal(json, "cpu_us", cell->cpu_us);
         json_decimal(json, "p99_us", cell->p99_us);
         json_decimal(json, "of_resp", cell->ratios[ROW_RESP]);
         json_decimal(json, "of_nginx", cell->ratios[ROW_NGINX]);
+        json_decimal(json, "of_redis_tls", cell->ratios[ROW_REDIS_TLS]);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -181,8 +216,8 @@ void http_json(struct json *json, const struct http_results *results)
     for (size_t i = 0; i < GOALS; i++) {
         double ratio = results->cells[goals[i].row].ratios[goals[i].against];
         json_open(json, NULL, '{', JSON_FLAT);
-        json_text(json, "who", names[goals[i].row]);
-        json_text(json, "against", names[goals[i].against]);
+        json_text(json, "who", kinds[goals[i].row].name);
+        json_text(json, "against", kinds[goals[i].against].name);
         json_decimal(json, "ratio", ratio);
         json_decimal(json, "at_most", goals[i].at_most);
         json_bool(json, "reached", ratio > 0 && ratio <= goals[i].at_most);

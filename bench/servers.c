@@ -30,6 +30,9 @@
 #define STEP_S   0.002
 #define ARGS_MAX 32
 
+#define PATH_ROOM       96 /* for a file in a server's folder */
+#define OPENSSL_COMMAND "/usr/bin/openssl"
+
 void bench_pin(int cpu)
 {
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
@@ -171,9 +174,13 @@ static bool start_measured(struct measured_server *server, const char *const *ar
 static bool prepare_measured(struct measured_server *server, const char *name)
 {
     *server = (struct measured_server){.name = name,
-                                       .ports = {free_port(), 0, server->serves_http ? free_port() : 0},
                                        .anywhere = server->anywhere,
-                                       .serves_http = server->serves_http};
+                                       .serves_http = server->serves_http,
+                                       .serves_tls = server->serves_tls};
+    server->ports[WAY_TCP] = free_port();
+    server->ports[WAY_HTTP] = server->serves_http ? free_port() : 0;
+    server->ports[WAY_TLS] = server->serves_tls ? free_port() : 0;
+    server->ports[WAY_HTTPS] = server->serves_tls && server->serves_http ? free_port() : 0;
     snprintf(server->folder, sizeof server->folder, "/tmp/weir-bench-XXXXXX");
     if (!mkdtemp(server->folder) || server->ports[WAY_TCP] == 0) {
         fprintf(stderr, "weir bench: no folder or no port for %s: %s\n", name, strerror(errno));
@@ -183,9 +190,47 @@ static bool prepare_measured(struct measured_server *server, const char *name)
     return true;
 }
 
+bool measured_can_tls(void)
+{
+    return access(OPENSSL_COMMAND, X_OK) == 0;
+}
+
+/* Makes a certificate in the server's folder: `cert` and `key`. */
+static bool make_certificate(const struct measured_server *server, char cert[static PATH_ROOM],
+                             char key[static PATH_ROOM])
+{
+    int status = 1;
+    snprintf(cert, PATH_ROOM, "%s/cert", server->folder);
+    snprintf(key, PATH_ROOM, "%s/key", server->folder);
+    const char *args[] = {
+        OPENSSL_COMMAND, "req",           "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+        "-nodes",        "-out",          cert,    "-keyout", key,  "-days",    "2",
+        "-subj",         "/CN=localhost", NULL};
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        run_child(server, args);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        fprintf(stderr, "weir bench: openssl makes no certificate\n");
+    return status == 0;
+}
+
+/* What goes by command line alone does: only the certificate needs a file. */
+static bool write_tls_config(const struct measured_server *server, char path[static PATH_ROOM])
+{
+    char cert[PATH_ROOM], key[PATH_ROOM];
+    snprintf(path, PATH_ROOM, "%s/weir.yaml", server->folder);
+    FILE *file = make_certificate(server, cert, key) ? fopen(path, "w") : NULL;
+    if (!file)
+        return false;
+    fprintf(file, "listen: {resp_tls: \"127.0.0.1:%d\", https: \"127.0.0.1:%d\"}\ntls: {cert: %s, key: %s}\n",
+            server->ports[WAY_TLS], server->ports[WAY_HTTPS], cert, key);
+    return fclose(file) == 0;
+}
+
 bool measured_start_weir(struct measured_server *server, const char *const *extra)
 {
-    char resp[32], http[32] = "none", path[PATH_MAX];
+    char resp[32], http[32] = "none", path[PATH_MAX], config[PATH_ROOM];
     if (!prepare_measured(server, "weir"))
         return false;
     snprintf(resp, sizeof resp, "127.0.0.1:%d", server->ports[WAY_TCP]);
@@ -194,14 +239,21 @@ bool measured_start_weir(struct measured_server *server, const char *const *extr
     const char *weir = program_beside("weir", path, sizeof path);
     const char *args[ARGS_MAX] = {weir,        "serve", "--resp",      resp,   "--unix", server->socket,
                                   "--threads", "1",     "--log-level", "warn", "--http", http};
-    for (size_t i = 12; extra && *extra && i < ARGS_MAX - 1; i++)
-        args[i] = *extra++;
+    size_t count = 12;
+    if (server->serves_tls) {
+        if (!write_tls_config(server, config))
+            return false;
+        args[count++] = "--config";
+        args[count++] = config;
+    }
+    while (extra && *extra && count < ARGS_MAX - 1)
+        args[count++] = *extra++;
     return start_measured(server, args);
 }
 
 bool measured_start_redis(struct measured_server *server, const char *const *extra)
 {
-    char port[16];
+    char port[16], tls_port[16], cert[PATH_ROOM], key[PATH_ROOM];
     if (!prepare_measured(server, "redis-server"))
         return false;
     snprintf(port, sizeof port, "%d", server->ports[WAY_TCP]);
@@ -209,8 +261,18 @@ bool measured_start_redis(struct measured_server *server, const char *const *ext
                                   "--unixsocket", server->socket, "--save", ""};
     static const char *const in_memory[] = {"--appendonly", "no", NULL};
     const char *const *more = extra ? extra : in_memory;
-    for (size_t i = 9; *more && i < ARGS_MAX - 1; i++)
-        args[i] = *more++;
+    size_t count = 9;
+    while (*more && count < ARGS_MAX - 1)
+        args[count++] = *more++;
+    if (server->serves_tls) {
+        if (!make_certificate(server, cert, key))
+            return false;
+        snprintf(tls_port, sizeof tls_port, "%d", server->ports[WAY_TLS]);
+        const char *const tls[] = {"--tls-port",         tls_port, "--tls-cert-file",    cert,
+                                   "--tls-key-file",     key,      "--tls-ca-cert-file", cert,
+                                   "--tls-auth-clients", "no"};
+        memcpy(args + count, tls, sizeof tls);
+    }
     return start_measured(server, args);
 }
 

@@ -15,17 +15,21 @@
 #define NGINX_COMMAND "/usr/sbin/nginx" /* Debian's */
 
 /* How a server is reached. */
-enum measured_way { WAY_TCP, WAY_UNIX, WAY_HTTP, MEASURED_WAYS };
+enum measured_way { WAY_TCP, WAY_UNIX, WAY_HTTP, WAY_TLS, WAY_HTTPS, MEASURED_WAYS };
 
 struct measured_server {
     const char *name;
     pid_t pid;                /* 0: it does not run */
     int ports[MEASURED_WAYS]; /* 0: it has none */
     bool anywhere;            /* set before it is started: it may use all processors, not SERVER_CPU alone */
-    bool serves_http;         /* the same: by WAY_HTTP, too */
+    bool serves_http;         /* the same: by WAY_HTTP, too; */
+    bool serves_tls;          /* and with a certificate that is made for it */
     char folder[64];          /* with its unix socket and what it prints */
     char socket[96];
 };
+
+/* Whether a certificate can be made: openssl is installed. */
+bool measured_can_tls(void);
 
 /* false: it has said why on standard error. `extra` are arguments for `weir serve`, up to a NULL; or NULL. */
 bool measured_start_weir(struct measured_server *server, const char *const *extra);

@@ -275,11 +275,13 @@ class Server(BenchTest):
     def test_decisions_by_http_stand_beside_those_by_resp_and_nginx(self):
         rows = {row["who"]: row for row in self.json["http"]}
         nginx = ["nginx return 200"] if os.access("/usr/sbin/nginx", os.X_OK) else []
-        self.assertEqual(list(rows), ["WEIR.TAKE", *nginx, "GET take", "POST take", "POST refused", "batch of 100"])
+        self.assertEqual(list(rows), ["WEIR.TAKE", *nginx, "redis INCR, TLS", "GET take", "POST take", "POST refused",
+                                      "batch of 100", "WEIR.TAKE, TLS", "POST take, HTTPS"])
         for row in rows.values():
             self.assertGreater(row["cpu_us"], 0, row)
             self.assertEqual(row["of_nginx"] > 0, bool(nginx), row)
-        self.assertEqual(rows["WEIR.TAKE"]["of_resp"], 1)
+            self.assertGreater(row["of_redis_tls"], 0, row)
+        self.assertEqual((rows["WEIR.TAKE"]["of_resp"], rows["redis INCR, TLS"]["of_redis_tls"]), (1, 1))
         for goal in self.json["http_goals"]:
             ratio = rows[goal["who"]]["of_resp" if goal["against"] == "WEIR.TAKE" else "of_nginx"]
             self.assertEqual((goal["ratio"], goal["reached"]), (ratio, 0 < ratio <= goal["at_most"]))
