@@ -117,7 +117,7 @@ TEST(several_pairs_stand_for_policy_key_and_n)
         {"POST /v1/take", "{\"pairs\":[{\"policy\":\"p\",\"key\":\"k\"}],\"n\":2}",
          "! 'n' does not go with 'pairs' or 'key'"},
         {"POST /v1/peek", "{\"policy\":\"p\",\"key\":\"k\",\"pairs\":[{\"policy\":\"p\",\"key\":\"k\"}]}",
-         "! unknown field 'pairs' of peek"},
+         "! unknown field 'pairs' of peek; it has policy, key, n"},
     };
     CHECK_CASES(cases);
 }
@@ -153,7 +153,7 @@ TEST(mistakes_are_named)
         {"POST /v1/take", "{\"policy\":\"p\",\"key\":\"k\",\"key_b64\":\"aw==\"}",
          "! 'key_b64' does not go with 'pairs' or 'key'"},
         {"POST /v1/take", "{\"policy\":\"p\",\"key\":\"k\",\"timeout_ms\":5}",
-         "! unknown field 'timeout_ms' of take"},
+         "! unknown field 'timeout_ms' of take; it has policy, key, n, pairs, id"},
         {"POST /v1/take?n=3", "{\"policy\":\"p\",\"key\":\"k\"}",
          "! 'n' belongs in the JSON body, not in the query"},
         {"GET /v1/take/p/k?n=1&n=2", "", "! 'n' is there twice"},
