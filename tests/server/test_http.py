@@ -360,6 +360,15 @@ class Logins(HttpTest):
         for value in ("Basic", "Basic ***", "Digest x", "Basic " + base64.b64encode(b"no-colon").decode()):
             self.assertEqual(client.get("/v1/take/api/shop:1", Authorization=value).status, 401)
 
+    def test_bodies_are_small_until_the_login(self):
+        client = self.http(config=self.users())
+        large, root = b"[" + b" " * 200_000 + b"]", basic("default", "root-secret")
+        self.assertEqual(client.get("/v1/policies", Authorization=root).status, 200)
+        self.assertEqual(client.post("/v1/take", large, Authorization=root).status, 400)
+        client = self.client()
+        client.raw(b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200002\r\n\r\n")
+        self.assertEqual(client.response().status, 413)  # nobody has to keep what strangers send
+
     def test_chunks_are_still_there_when_the_password_has_been_checked(self):
         slow = "$6$saltsalt$uu36rOMWBl5G3JS5WhdGJkm/dNH65GKLvrk3cEf0WYqM4g14GdRKmij8.N3cQUTnnzhyvwiDn7CUA21ZLfbnX/"  # shop-secret: not known at once
         config = self.users().replace("password: shop-secret", f'password_crypt: "{slow}"')
@@ -485,6 +494,13 @@ class Framing(HttpTest):
         self.assertEqual(client.response().status, 100)
         client.raw(body)
         self.assertEqual(client.response().json["remaining"], 4)
+        client.raw(b"POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                   b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+        self.assertEqual(client.response().status, 100)  # each time
+        for byte in body:
+            client.raw(bytes([byte]))
+        self.assertEqual(client.response().json["remaining"], 3)  # and once
+        self.assertEqual(client.get("/livez").status, 200)  # which is shorter than what was waited for
 
     def test_what_could_be_read_two_ways_is_refused_and_closed(self):
         self.http()

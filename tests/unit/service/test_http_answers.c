@@ -438,6 +438,38 @@ TEST(nothing_behind_a_request_that_closes_is_run)
     kit_end();
 }
 
+TEST(a_batch_with_a_mistake_decides_nothing)
+{
+    static const char *const wrong[] = {"7", "{\"op\":\"acquire\",\"policy\":\"api\",\"key\":\"k\"}", "{}"};
+    if (!begin())
+        return;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char body[256];
+        (void)snprintf(body, sizeof body, "{\"requests\":[{\"policy\":\"api\",\"key\":\"k\"},%s]}", wrong[i]);
+        CHECK_EQ(post("/v1/batch", body), 400);
+        CHECK(begins(json_at("detail"), "requests[1]: "));
+    }
+    CHECK_EQ(get("/v1/peek/api/k"), 200);
+    CHECK_STR(json_at("used"), "0");
+    kit_end();
+}
+
+/* Such answers wait until what they tell is on the disk. */
+TEST(what_changes_something_says_so)
+{
+    if (!begin())
+        return;
+    CHECK_EQ(get("/v1/take/api/k"), 200);
+    CHECK(kit.changed);
+    CHECK_EQ(get("/v1/peek/api/k"), 200);
+    CHECK(!kit.changed);
+    CHECK_EQ(
+        post("/v1/batch", "{\"requests\":[{\"op\":\"charge\",\"policy\":\"api\",\"key\":\"k\",\"n\":1}]}"),
+        200);
+    CHECK(kit.changed);
+    kit_end();
+}
+
 /* The last places are for admins: who is none is turned away as a whole, not after the first of many. */
 TEST(a_batch_of_a_client_too_many_is_turned_away_as_a_whole)
 {
