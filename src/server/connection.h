@@ -49,7 +49,6 @@ struct connection {
     enum connection_state state;
     enum protocol protocol; /* of its listener, as what follows */
     bool admin;             /* administrative routes are served */
-    bool continued;         /* HTTP: the client was told to send the body */
     size_t need;            /* HTTP: so many bytes of the next request must be there; 0: any */
     bool handshaking;       /* of TLS: it is nobody yet */
     bool awaits_proxy;      /* the header of the PROXY protocol comes first */

@@ -120,12 +120,11 @@ static size_t run_batch(struct connection *connection, const struct request_batc
 
 /* ---- HTTP --------------------------------------------------------------------------------------- */
 
-/* It asks before it sends a body; told once. */
+/* It asks before it sends a body. Told once: with a byte of the body it waits no more. */
 static void answer_continue(struct connection *connection)
 {
     static const char answer[] = "HTTP/1.1 100 Continue\r\n\r\n";
     buffer_put(&connection->io_thread->out, answer, sizeof answer - 1);
-    connection->continued = true;
 }
 
 /* Runs the first request in the bytes; returns as run_batch does. What is too short to be one is not looked
@@ -144,7 +143,7 @@ static size_t run_http_request(struct connection *connection, char *bytes, size_
     switch (weir_http_parse(&limits, bytes, len, &request, &parsed)) {
     case HTTP_MORE:
         connection->need = parsed.need;
-        if (parsed.wants_continue && !connection->continued)
+        if (parsed.wants_continue)
             answer_continue(connection);
         return 0;
     case HTTP_BAD:
@@ -165,7 +164,6 @@ static size_t run_http_request(struct connection *connection, char *bytes, size_
     *why = BATCH_FULL;
     if (result.done == 0) /* its credentials are being checked: it is run again then */
         return 0;
-    connection->continued = false;
     connection->need = 0;
     return parsed.used;
 }
