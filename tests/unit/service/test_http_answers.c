@@ -234,6 +234,7 @@ TEST(dialects_of_the_rate_fields)
 {
     if (!begin())
         return;
+    weir_clock_set(1000 * WEIR_SEC);
     CHECK_EQ(get("/v1/take/api/k?headers=ietf-06"), 200);
     CHECK_STR(header("RateLimit-Limit"), "5");
     CHECK_STR(header("RateLimit-Remaining"), "4");
@@ -242,6 +243,7 @@ TEST(dialects_of_the_rate_fields)
     CHECK_EQ(get("/v1/take/api/k?headers=x"), 200);
     CHECK_STR(header("X-RateLimit-Reset"), "24");
     int64_t wall_s = service_wall_ms(kit.service, clock_now()) / 1000;
+    CHECK(wall_s >= 1000);
     CHECK_EQ(get("/v1/take/api/k?headers=x-epoch"), 200);
     CHECK_EQ(strtoll(header("X-RateLimit-Reset"), NULL, 10), wall_s + 36);
     CHECK_EQ(get("/v1/take/api/k?headers=none"), 200);
