@@ -512,6 +512,7 @@ class Framing(HttpTest):
             got = client.response()
             self.assertIn(got.status, (400, 501), head)
             self.assertEqual(got["connection"], "close")
+            client.raw(b"GET /v1/take/api/k HTTP/1.1\r\nHost: a\r\n\r\n")
             self.assertTrue(client.is_closed())
         self.assertEqual(self.client().get("/v1/peek/api/k").json["remaining"], 5)
 
