@@ -154,6 +154,24 @@ TEST(a_reset_ends_the_wait_for_a_debt_without_end)
     close_it(l);
 }
 
+/* Something came between: what the log had before the promise is not at hand any more. */
+TEST(a_cancel_puts_back_what_a_promise_pushed_out_of_several_logs)
+{
+    struct weir_limiter *l = open_at("2/s algo=sliding-log, 9/m algo=sliding-log", WEIR_SEC);
+    struct weir_reservation r;
+    CHECK(weir_limiter_take(l, 2, NULL));
+    CHECK(weir_limiter_reserve(l, 1, WEIR_FOREVER, &r, NULL));
+    CHECK_EQ(r.due_ns, 2 * WEIR_SEC);
+    weir_limiter_give(l, 1); /* dropped, as somebody waits */
+    CHECK(weir_limiter_cancel(l, &r));
+    weir_clock_set(2 * WEIR_SEC - 1);
+    CHECK(!weir_limiter_take(l, 1, NULL));
+    weir_clock_set(2 * WEIR_SEC);
+    CHECK(weir_limiter_take(l, 2, NULL));
+    CHECK(!weir_limiter_take(l, 1, NULL));
+    close_it(l);
+}
+
 /* ---- live change ---- */
 
 TEST(the_same_limits_again_change_nothing)
