@@ -148,10 +148,8 @@ bool weir_text_hex_number(const char *digits, size_t count, uint64_t *number)
     return true;
 }
 
-bool weir_text_same(const char *bytes, size_t len, const char *word)
+bool weir_text_same_letters(const char *bytes, const char *word, size_t len)
 {
-    if (strlen(word) != len)
-        return false;
     for (size_t i = 0; i < len; i++) /* most are written alike */
         if (bytes[i] != word[i] && weir_text_lower(bytes[i]) != weir_text_lower(word[i]))
             return false;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- builder ---------------------------------------------------------------------------------- */
 
@@ -48,8 +49,12 @@ int weir_text_hex(char digit);
 /* So many digits, at most 16, as a number. false: one is none. */
 bool weir_text_hex_number(const char *digits, size_t count, uint64_t *number);
 
-/* Equal but for case. */
-bool weir_text_same(const char *bytes, size_t len, const char *word);
+/* Equal but for case: so many letters; all of them, where the length of a literal costs nothing. */
+bool weir_text_same_letters(const char *bytes, const char *word, size_t len);
+static inline bool weir_text_same(const char *bytes, size_t len, const char *word)
+{
+    return strlen(word) == len && weir_text_same_letters(bytes, word, len);
+}
 
 /* Equal but for case, - and _: maxBurst, max_burst and Max-Burst are alike. */
 bool weir_text_alike(const char *bytes, size_t len, const char *word);

@@ -618,7 +618,7 @@ const struct slice *weir_http_header(const struct http_request *request, const c
     size_t len = strlen(name);
     for (size_t i = 0; i < request->header_count; i++) {
         struct slice other = request->headers[i].name;
-        if (other.len == len && weir_text_same(other.bytes, len, name))
+        if (other.len == len && weir_text_same_letters(other.bytes, name, len))
             return &request->headers[i].value;
     }
     return NULL;

@@ -6,6 +6,9 @@
 size_t weir_uri_decode(struct slice text, bool plus, char *bytes)
 {
     size_t len = 0;
+    if (bytes == text.bytes && text.len > 0 && !plus &&
+        !memchr(bytes, '%', text.len)) /* most have nothing to decode */
+        return text.len;
     for (size_t i = 0; i < text.len; i++) {
         char byte = text.bytes[i];
         if (byte == '%') {

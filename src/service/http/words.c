@@ -378,13 +378,10 @@ static bool check_rest(struct http_words *words, const struct http_members *memb
     return true;
 }
 
-static bool add_params(struct http_words *words, const struct endpoint *endpoint,
+static bool add_values(struct http_words *words, const struct endpoint *endpoint,
                        struct http_members *members)
 {
     const struct param *param = endpoint->params, *pairs = find_pairs(param);
-    for (size_t i = 0; i < members->count; i++)
-        if (!members->list[i].used && !check_name(words, endpoint, members->list[i].name))
-            return false;
     if (pairs && members->pair_count > 0 && take_member(members, pairs->name)) {
         bool n_needed = pairs[-1].required;
         if (!add_pairs(words, members, n_needed))
@@ -402,7 +399,19 @@ static bool add_params(struct http_words *words, const struct endpoint *endpoint
         if (member && !add_value(words, param, members, member))
             return false;
     }
-    return check_rest(words, members);
+    return true;
+}
+
+/* Names are looked at only if something is wrong: an unknown one comes before what is missing because of it.
+ */
+static bool add_params(struct http_words *words, const struct endpoint *endpoint,
+                       struct http_members *members)
+{
+    bool good = add_values(words, endpoint, members) && check_rest(words, members);
+    for (size_t i = 0; !good && i < members->count; i++)
+        if (!members->list[i].used && !check_name(words, endpoint, members->list[i].name))
+            return false;
+    return good;
 }
 
 static bool build_words(struct http_words *words, const struct endpoint *endpoint,
