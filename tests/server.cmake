@@ -39,6 +39,7 @@ weir_service_test(unit-password-check unit/auth/test_password_check.c unit/servi
 weir_service_test(unit-log unit/service/test_log.c)
 weir_race(unit-log)
 weir_service_test(unit-candidate unit/service/test_candidate.c unit/service/service_kit.c)
+weir_service_test(unit-keys unit/service/test_keys.c unit/service/service_kit.c)
 weir_service_test(unit-refusal-log unit/service/test_refusal_log.c unit/service/service_kit.c)
 weir_service_test(unit-ledger unit/ledger/test_ledger.c)
 weir_service_test(unit-crash-order unit/service/test_crash_order.c unit/service/service_kit.c)

@@ -68,6 +68,7 @@ static const struct command *const parts[] = {
     weir_commands_take,     weir_commands_explain,    weir_commands_policy, weir_commands_smyte,
     weir_commands_cell,     weir_commands_connection, weir_commands_client, weir_commands_info,
     weir_commands_override, weir_commands_command,    weir_commands_data,   weir_commands_lease,
+    weir_commands_keys,
 };
 
 /* Made once, at the first look, and never changed. */

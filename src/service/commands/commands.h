@@ -65,6 +65,7 @@ extern const struct command weir_commands_command[];    /* cmd_command.c */
 extern const struct command weir_commands_info[];       /* cmd_info.c: INFO, CONFIG, DBSIZE, TIME ... */
 extern const struct command weir_commands_take[];       /* cmd_take.c: TAKE ACQUIRE PEEK ... CANCEL */
 extern const struct command weir_commands_explain[];    /* cmd_explain.c: EXPLAIN TOP */
+extern const struct command weir_commands_keys[];       /* cmd_keys.c */
 extern const struct command weir_commands_lease[];      /* cmd_lease.c: LEASE RETURN */
 extern const struct command weir_commands_policy[];     /* cmd_policy.c: POLICY RELOAD CLOCK */
 extern const struct command weir_commands_override[];   /* cmd_override.c */

@@ -61,6 +61,11 @@ static const struct param top_params[] = {
     {"by", PARAM_CHOICE, .values = "taken|refused|candidate", .summary = "What the keys are sorted by"},
     {"count", PARAM_NUMBER, .token = "COUNT", .summary = "How many keys"},
     {0}};
+static const struct param keys_params[] = {
+    POLICY,
+    {"cursor", PARAM_TEXT, .token = "CURSOR", .summary = "0, then that of the last answer"},
+    {"count", PARAM_NUMBER, .token = "COUNT", .summary = "About how many keys, at most 1000"},
+    {0}};
 static const struct param policy_set_params[] = {
     POLICY,
     {"limits", PARAM_TEXT, true, .summary = "The limits, for example 100/s burst=20, 5000/h"},
@@ -172,6 +177,13 @@ const struct endpoint weir_endpoints[] = {
      key_params,
      "Tells how each limit of a key stands"},
     {"top", HTTP_GET, PLACE_POLICY, 0, {"WEIR.TOP"}, top_params, "Keys that take most, or are refused most"},
+    {"keys",
+     HTTP_GET,
+     PLACE_POLICY,
+     0,
+     {"WEIR.KEYS"},
+     keys_params,
+     "Keys that have spent something, a page at a time"},
     {"policies", HTTP_GET, PLACE_NONE, 0, {"WEIR.POLICY", "LIST"}, no_params, "All policies"},
     {"policies", HTTP_GET, PLACE_POLICY, 0, {"WEIR.POLICY", "SHOW"}, policy_params, "One policy"},
     {"policies",

@@ -92,6 +92,8 @@ TEST(every_endpoint_becomes_the_words_of_its_command)
         {"PUT /v1/overrides/p/a/b*", "{\"limits\":\"1/s\",\"reason\":\"two words\"}",
          "WEIR.OVERRIDE|SET|p|a/b*|1/s|REASON|two words"},
         {"DELETE /v1/overrides/p/k", "", "WEIR.OVERRIDE|DEL|p|k"},
+        {"GET /v1/keys/p?cursor=1-0000000000000001&count=5", "",
+         "WEIR.KEYS|p|CURSOR|1-0000000000000001|COUNT|5"},
         {"PUT /v1/candidate/p", "{\"limits\": \"5/s\"}", "WEIR.POLICY|CANDIDATE|p|5/s"},
         {"DELETE /v1/candidate/p", "", "WEIR.POLICY|CANDIDATE|p|NONE"},
         {"GET /v1/info?section=server", "", "INFO|server"},

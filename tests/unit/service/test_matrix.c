@@ -236,6 +236,7 @@ TEST(commands_have_the_classes_that_the_documents_name)
         {"weir.return", MAY_ADJUST},
         {"weir.explain", MAY_LOOK},
         {"weir.top", MAY_LOOK},
+        {"weir.keys", MAY_LOOK},
         {"weir.metrics", MAY_LOOK},
         {"weir.reload", MAY_ADMIN},
         {"cl.throttle", MAY_TAKE},
