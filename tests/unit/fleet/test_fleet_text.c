@@ -261,8 +261,11 @@ TEST(who_asks_for_tls_is_not_led_to_a_line_without)
     CHECK(kind("rediss://u:p@a") == &weir_coordinator_redis && url.tls.on);
     CHECK(kind("rediss+cluster://u:p@a") == &weir_coordinator_redis && url.tls.on);
     CHECK(kind("weirs://u:p@a") == &weir_coordinator_weir && url.tls.on);
-    CHECK(!kind("rediss+sentinel://u:p@a"));
-    CHECK(strstr(err.text, "with TLS rediss://") && !strstr(err.text, "did you mean"));
+    static const char *const misspelt[] = {"redisss://u:p@a", "rediss+clster://u:p@a",
+                                           "rediss+sentinel://u:p@a"};
+    for (size_t i = 0; i < sizeof misspelt / sizeof misspelt[0]; i++)
+        CHECK(!kind(misspelt[i]) && strstr(err.text, "with TLS rediss://") &&
+              !strstr(err.text, "did you mean"));
     CHECK(read_options_of("redis", "") && !read_options_of("redis", "cacert=x"));
     CHECK_STR(err.text, "cacert is for rediss://, rediss+cluster:// and weirs:// only; leave it out");
 }
