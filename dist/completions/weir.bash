@@ -4,7 +4,7 @@
 
 _weir()
 {
-    local commands="spec sim serve check reload take peek acquire reserve commit cancel give charge reset explain top stat policy override quota backup dump load doctor bench"
+    local commands="spec sim serve check reload take peek acquire reserve commit cancel give charge reset explain top stat keys policy override quota backup dump load doctor bench"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
         words="$commands help --help --version"
@@ -32,7 +32,7 @@ _weir()
             ;;
         --arrivals | --timeout | --ttl | --until | --time | --keys | -n | --threads | --memory | --max-clients | \
             --resp | --resp-tls | --http | --https | --admin | \
-            -s | --server | -c | --coordinator | --nodes | --base | --id | --count | --every | --percent | --for | --reason)
+            -s | --server | -c | --coordinator | --nodes | --base | --id | --count | --sort | --every | --percent | --for | --reason)
             COMPREPLY=()
             return
             ;;
@@ -62,6 +62,7 @@ _weir()
         acquire) words="--timeout --quiet --server --json --help" ;;
         peek | reset | explain) words="--quiet --server --json --help" ;;
         top) words="--refused --candidate --count --server --json --help" ;;
+        keys) words="--sort --count --server --json --help" ;;
         stat) words="--every --count --server --json --help" ;;
         policy)
             # What may follow depends on the verb, and on whether a name, or --all, stands before it.

@@ -36,6 +36,7 @@ static const struct subcommand {
     {NULL, "POLICY KEY", "each limit of this key: used, left, when it frees", &command_explain},
     {"Operate", ", stat", "who takes and is refused most; one line a second", &command_top},
     {NULL, NULL, NULL, &command_stat},
+    {NULL, "POLICY", "all keys that have spent something (--sort used)", &command_keys},
     {NULL, "", "list, show, set, del, mode (--percent P, --for TIME, --all)", &command_policy},
     {NULL, "", "set, list, delete: another limit for one key, with an end", &command_override},
     {NULL, "", "totals of a fleet: create, show, list, set, watch, delete", &command_quota},

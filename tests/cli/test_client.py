@@ -458,6 +458,28 @@ class Watch(ClientTest):
         self.check(["top", "api", "--count", "0"], "", "weir top: --count takes a whole number from 1 on, such as 5 or 2k, "
                    "not '0'\n", status=2)
 
+    def test_keys(self):
+        self.check(["keys", "api"], "no key has spent anything\n")
+        self.assertEqual(json.loads(self.output("keys", "api", "--json")), [])
+        self.wire.ask("WEIR.OVERRIDE", "SET", "api", "vip", "50/d")
+        for key, n in ("vip", 20), ("a", 1), ("b", 3):
+            self.assertTrue(self.wire.ask("WEIR.TAKE", "api", key, str(n)))
+        rows = json.loads(self.output("keys", "api", "--sort", "used", "--json"))
+        self.assertEqual([row["key"] for row in rows][0], "vip")
+        self.assertEqual([row["used"] for row in rows], sorted((row["used"] for row in rows), reverse=True))
+        self.assertEqual((rows[0]["used"], rows[0]["remaining"]), (20, 30))
+        self.assertEqual(len({row["id"] for row in rows}), 3)
+        left = [row["remaining"] for row in json.loads(self.output("keys", "api", "--sort", "remaining", "--json"))]
+        self.assertEqual(left, sorted(left))
+        self.assertRegex(self.output("keys", "api", "--sort", "used", "--count", "1"), r"^ +20 used +30 left  vip\n$")
+        self.assertEqual(len(json.loads(self.output("keys", "api", "--count", "2", "--json"))), 2)
+        lines = self.output("keys", "api").splitlines()
+        self.assertEqual(len([line for line in lines if " used " in line]), 3)
+        self.check(["keys"], "", "weir keys: of which policy? For example: weir keys api\n", status=2)
+        self.check(["keys", "nobody"], "", "weir keys: no policy 'nobody' (weir policy list shows them, weir policy set NAME "
+                   "LIMITS makes one)\n", status=2)
+        self.assertEqual(self.run_weir("keys", "nobody", "--json").stdout, "")
+
     def test_stat(self):
         self.wire.ask("WEIR.TAKE", "job", "k")
         self.wire.ask("WEIR.TAKE", "job", "k")

@@ -35,6 +35,7 @@ Ask a server
   explain POLICY KEY             each limit of this key: used, left, when it frees
 Operate
   top, stat                      who takes and is refused most; one line a second
+  keys POLICY                    all keys that have spent something (--sort used)
   policy                         list, show, set, del, mode (--percent P, --for TIME, --all)
   override                       set, list, delete: another limit for one key, with an end
   quota                          totals of a fleet: create, show, list, set, watch, delete
@@ -57,7 +58,7 @@ Try   weir spec '100/s burst=20'
 """
 # Those that share a manual page with the first of them.
 SHARED = [["take", "peek", "acquire", "give", "charge", "reset", "explain"], ["reserve", "commit", "cancel"]]
-COMMANDS = ["spec", "sim", "serve", "check", "reload", *SHARED[0][:3], *SHARED[1], *SHARED[0][3:], "top", "stat", "policy",
+COMMANDS = ["spec", "sim", "serve", "check", "reload", *SHARED[0][:3], *SHARED[1], *SHARED[0][3:], "top", "stat", "keys", "policy",
             "override", "quota", "backup", "dump", "load", "doctor", "bench"]
 
 
