@@ -94,6 +94,33 @@ class Survives(Kept):
                     self.assertEqual(client.ask("WEIR.PEEK", "tokens", "k")["remaining"], 100)
                     weir.stop()
 
+    def test_a_late_commit_is_charged_once_whatever_is_killed(self):
+        weir = self.serve("--fsync", "always")
+        reservation = self.client(weir, version=3).ask("WEIR.RESERVE", "tokens", "k", "40", "TTL", "1")["id"]
+        weir = self.again(weir, "kill", "--fsync", "always")
+        first = self.client(weir, version=3).ask("WEIR.COMMIT", reservation, "55")
+        self.assertEqual((first["charged"], first["given_back"], first["late"]), (55, 0, True))
+        for _ in range(2):
+            weir = self.again(weir, "kill", "--fsync", "always")
+            client = self.client(weir, version=3)
+            self.assertEqual(client.ask("WEIR.COMMIT", reservation, "55"), first)
+            self.assertIn("settled already", str(client.ask("WEIR.COMMIT", reservation, "56")))
+            self.assertEqual(client.ask("WEIR.PEEK", "tokens", "k")["remaining"], first["remaining"])
+
+    def test_busy_keys_are_listed_after_a_kill(self):
+        def listed(weir):
+            page = self.client(weir, version=3).ask("WEIR.KEYS", "day", "COUNT", "1000")
+            self.assertEqual(page["cursor"], "0")
+            return sorted((key["id"], key["used"], key["remaining"]) for key in page["keys"])
+
+        weir = self.serve("--fsync", "always", "--test-clock")
+        client = self.client(weir, version=3)
+        for i in range(9):
+            client.ask("WEIR.TAKE", "day", f"key:{i}", str(i + 1))
+        before = listed(weir)
+        self.assertEqual(sorted(used for _, used, _ in before), list(range(1, 10)))
+        self.assertEqual(listed(self.again(weir, "kill", "--fsync", "always", "--test-clock")), before)
+
     def test_takes_without_answers(self):
         weir = self.serve("--fsync", "always")
         client = self.client(weir, version=3)
