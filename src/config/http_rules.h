@@ -9,8 +9,8 @@
 
 #include <stdatomic.h>
 
+#include "base/address.h"
 #include "config/config.h"
-#include "http/address.h"
 
 #define ROUTES_MAX         256
 #define ROUTE_POLICIES_MAX 8 /* as many as one take may have */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/address.h"
+#include "base/address.h"
 #include "must.h"
 #include "server/proxy_protocol.h"
 

@@ -4,7 +4,7 @@
  * it is written like.
  */
 #include "check.h"
-#include "http/address.h"
+#include "base/address.h"
 #include "http/path.h"
 
 static struct slice slice_of(const char *text)

@@ -3,8 +3,8 @@
  * IP addresses and ranges of them. An IPv4 address and the same one mapped into IPv6 are one address. Any
  * thread.
  */
-#ifndef WEIR_HTTP_ADDRESS_H
-#define WEIR_HTTP_ADDRESS_H
+#ifndef WEIR_BASE_ADDRESS_H
+#define WEIR_BASE_ADDRESS_H
 
 #include "base/buffer.h"
 

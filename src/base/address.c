@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L
-#include "http/address.h"
+#include "base/address.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #define FOUR_FRONT 96 /* bits in front of an IPv4 address */
 
-static const unsigned char mapped[12] = {[10] = 0xFF, [11] = 0xFF};
+static const unsigned char four_prefix[12] = {[10] = 0xFF, [11] = 0xFF};
 
 static bool read_plain_ip(struct slice text, struct ip *ip)
 {
@@ -18,8 +18,8 @@ static bool read_plain_ip(struct slice text, struct ip *ip)
         return false;
     memcpy(copy, text.bytes, text.len);
     copy[text.len] = '\0';
-    memcpy(ip->bytes, mapped, sizeof mapped);
-    return inet_pton(AF_INET, copy, ip->bytes + sizeof mapped) == 1 ||
+    memcpy(ip->bytes, four_prefix, sizeof four_prefix);
+    return inet_pton(AF_INET, copy, ip->bytes + sizeof four_prefix) == 1 ||
            inet_pton(AF_INET6, copy, ip->bytes) == 1;
 }
 
@@ -62,7 +62,7 @@ bool weir_ip_read(struct slice text, struct ip *ip)
 
 bool weir_ip_is_four(const struct ip *ip)
 {
-    return memcmp(ip->bytes, mapped, sizeof mapped) == 0;
+    return memcmp(ip->bytes, four_prefix, sizeof four_prefix) == 0;
 }
 
 static void mask_ip(struct ip *ip, int bits)
@@ -104,7 +104,7 @@ size_t weir_ip_write(const struct ip *ip, int bits, char text[static IP_TEXT_MAX
     char host[INET6_ADDRSTRLEN] = "";
     struct ip masked = *ip;
     if (weir_ip_is_four(ip)) {
-        (void)inet_ntop(AF_INET, ip->bytes + sizeof mapped, host, sizeof host);
+        (void)inet_ntop(AF_INET, ip->bytes + sizeof four_prefix, host, sizeof host);
         return (size_t)snprintf(text, IP_TEXT_MAX, "%s", host);
     }
     mask_ip(&masked, bits);
