@@ -65,7 +65,7 @@ enum weir_reason {
     WEIR_LOST,     /* the coordinator is away (fleet) */
     WEIR_CANCELED, /* the wait was cancelled */
     WEIR_INVALID,  /* the question made no sense: n below 1, a NULL, a queue of the process before a fork */
-    WEIR_SHARED    /* as WEIR_LATER, but refused by a limit that all keys share that found no room in a table */
+    WEIR_SHARED /* as WEIR_LATER, but refused by a limit that all keys share that found no room in a table */
 };
 
 /* The answer: 64 bytes, integers only, the same in every language. Of several limits, all numbers are those
@@ -292,11 +292,11 @@ enum weir_when_full {
 
 /* Zero means "the default" everywhere. */
 struct weir_table_options {
-    size_t keys;        /* how many are to fit at the same time */
-    size_t key_max;     /* keep keys as they are, up to so many bytes (4096 at the most; up to 16 a single limit
-                           needs no lock); longer ones are WEIR_INVALID (default:
-                           keep 64 bits of a keyed hash, with which two keys of 10^7 are mistaken for one
-                           another with a chance of 3 in a million, and then share a limit) */
+    size_t keys;    /* how many are to fit at the same time */
+    size_t key_max; /* keep keys as they are, up to so many bytes (4096 at the most; up to 16 a single limit
+                       needs no lock); longer ones are WEIR_INVALID (default:
+                       keep 64 bits of a keyed hash, with which two keys of 10^7 are mistaken for one
+                       another with a chance of 3 in a million, and then share a limit) */
     size_t name_bytes;  /* memory for names, so that weir_table_each can tell them (default: none) */
     size_t overrides;   /* most keys with limits of their own (default: 64; at most 65536) */
     int32_t when_full;  /* enum weir_when_full */
@@ -447,6 +447,14 @@ struct weir_top_key {
 };
 WEIR_API size_t weir_table_top(struct weir_table *table, enum weir_top by, struct weir_top_key *keys,
                                size_t count);
+
+/* A key of an IP address, as snprintf does: its first v4_bits of 32, or v6_bits of 128, so that all addresses
+ * of a network share a key: "192.0.2.0/24", "2001:db8:1:2::/64"; without the length if that is all of it.
+ * ::ffff:192.0.2.7 is 192.0.2.7; a port and brackets are left out. 0: it is no address, or no such number of
+ * bits. With several of them in weir_take_all, a network has limits beside those of its addresses. */
+#define WEIR_ADDRESS_KEY_MAX 52 /* bytes that are enough, with the NUL */
+WEIR_API size_t weir_address_key(const char *text, size_t len, int v4_bits, int v6_bits, char *key,
+                                 size_t size);
 
 /* A table with own_limits: each call brings its token bucket along, for servers whose clients name the limit.
  * A key that is asked for under another limit than before keeps the time at which it is full again. Units

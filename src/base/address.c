@@ -3,9 +3,11 @@
 #include "base/address.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "base/assert.h"
+#include "base/put.h"
+#include "weir.h"
 
 #define FOUR_FRONT 96 /* bits in front of an IPv4 address */
 
@@ -65,6 +67,13 @@ bool weir_ip_is_four(const struct ip *ip)
     return memcmp(ip->bytes, four_prefix, sizeof four_prefix) == 0;
 }
 
+bool weir_ip_range_is_four(const struct ip_range *range)
+{
+    ASSERT(range->bits >= FOUR_FRONT ||
+           !weir_ip_is_four(&range->first)); /* it has no bits behind the prefix */
+    return weir_ip_is_four(&range->first);
+}
+
 static void mask_ip(struct ip *ip, int bits)
 {
     for (int i = 0; i < 16; i++) {
@@ -99,15 +108,57 @@ bool weir_ip_is_in(const struct ip *ip, const struct ip_range *range)
     return is_in;
 }
 
+static size_t write_ip_four(const struct ip *ip, int bits, char text[static IP_TEXT_MAX])
+{
+    struct ip masked = *ip;
+    char *at = text;
+    mask_ip(&masked, FOUR_FRONT + bits);
+    for (size_t i = sizeof four_prefix; i < sizeof masked.bytes; i++) {
+        at = put_decimal(at, masked.bytes[i]);
+        *at++ = i + 1 < sizeof masked.bytes ? '.' : '/';
+    }
+    if (bits < IP_BITS - FOUR_FRONT)
+        at = put_decimal(at, bits);
+    else
+        at--;
+    *at = '\0';
+    return (size_t)(at - text);
+}
+
+size_t weir_ip_write_prefix(const struct ip *ip, int four, int six, char text[static IP_TEXT_MAX])
+{
+    ASSERT(four >= 0 && four <= IP_BITS - FOUR_FRONT && six >= 0 && six <= IP_BITS);
+    if (weir_ip_is_four(ip))
+        return write_ip_four(ip, four, text);
+    struct ip masked = *ip;
+    mask_ip(&masked, six);
+    (void)inet_ntop(AF_INET6, masked.bytes, text, IP_TEXT_MAX);
+    char *at = text + strlen(text);
+    if (six < IP_BITS) {
+        *at++ = '/';
+        at = put_decimal(at, six);
+    }
+    *at = '\0';
+    return (size_t)(at - text);
+}
+
 size_t weir_ip_write(const struct ip *ip, int bits, char text[static IP_TEXT_MAX])
 {
-    char host[INET6_ADDRSTRLEN] = "";
-    struct ip masked = *ip;
-    if (weir_ip_is_four(ip)) {
-        (void)inet_ntop(AF_INET, ip->bytes + sizeof four_prefix, host, sizeof host);
-        return (size_t)snprintf(text, IP_TEXT_MAX, "%s", host);
+    return weir_ip_write_prefix(ip, IP_BITS - FOUR_FRONT, bits, text);
+}
+
+size_t weir_address_key(const char *text, size_t len, int v4_bits, int v6_bits, char *key, size_t size)
+{
+    struct ip ip;
+    char whole[IP_TEXT_MAX];
+    if (v4_bits < 1 || v4_bits > IP_BITS - FOUR_FRONT || v6_bits < 1 || v6_bits > IP_BITS ||
+        !weir_ip_read((struct slice){text, len}, &ip))
+        return 0;
+    size_t used = weir_ip_write_prefix(&ip, v4_bits, v6_bits, whole);
+    if (size > 0) {
+        size_t kept = used < size ? used : size - 1;
+        memcpy(key, whole, kept);
+        key[kept] = '\0';
     }
-    mask_ip(&masked, bits);
-    (void)inet_ntop(AF_INET6, masked.bytes, host, sizeof host);
-    return (size_t)snprintf(text, IP_TEXT_MAX, bits < IP_BITS ? "%s/%d" : "%s", host, bits);
+    return used;
 }

@@ -26,6 +26,10 @@ bool weir_ip_read(struct slice text, struct ip *ip);
 bool weir_ip_range_read(struct slice text, struct ip_range *range);
 bool weir_ip_is_in(const struct ip *ip, const struct ip_range *range);
 bool weir_ip_is_four(const struct ip *ip);
+bool weir_ip_range_is_four(const struct ip_range *range); /* has it IPv4 addresses alone? */
+/* Writes the first `four` bits of an IPv4 address, 192.0.2.0/24, or the first `six` of an IPv6 address;
+ * without the length if that is all of it. Returns the length. */
+size_t weir_ip_write_prefix(const struct ip *ip, int four, int six, char text[static IP_TEXT_MAX]);
 /* Writes an IPv4 address, or the first `bits` of an IPv6 address: 2001:db8:1:2::/64, without the length if
  * bits is 128. Returns the length. */
 size_t weir_ip_write(const struct ip *ip, int bits, char text[static IP_TEXT_MAX]);

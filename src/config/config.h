@@ -83,7 +83,11 @@ struct config_policy {
     int64_t keys; /* room from the start; 0: it grows by itself */
     struct config_override *overrides;
     size_t override_count;
-    struct config_fleet *fleet; /* or NULL: this server counts for itself */
+    struct config_fleet *fleet;     /* or NULL: this server counts for itself */
+    struct address_rules *address;  /* its keys are addresses: a reference; or NULL */
+    struct address_entry *networks; /* while its lists are read */
+    size_t network_count, network_room;
+    bool is_tier; /* a further tier of the policy before it: see address_rules.h */
     struct config_place place;
 };
 
@@ -158,6 +162,8 @@ struct config {
     struct config_policy *policies;
     size_t policy_count;
     bool no_policies; /* it says policies: [], so none are meant */
+    size_t networks;  /* in all lists of policies */
+    size_t list_files;
 };
 
 /* What a reload, and weir check, say of a file that would remove all policies without saying so. */

@@ -238,6 +238,14 @@ static const struct config_key http_keys[] = {
 
 /* ---- the file as a whole ---- */
 
+static bool has_address_keys(const struct http_route *route)
+{
+    for (size_t i = 0; i < route->key_count; i++)
+        if (route->keys[i].kind != ROUTE_ADDRESS)
+            return false;
+    return true;
+}
+
 static void check_route(struct config_reader *reading, const struct http_route *route)
 {
     const struct config *config = reading->config;
@@ -247,6 +255,9 @@ static void check_route(struct config_reader *reading, const struct http_route *
         bool found = false;
         for (size_t at = 0; at < config->policy_count && !found; at++) {
             found = strcmp(config->policies[at].name, name) == 0;
+            if (found && config->policies[at].address && !has_address_keys(route))
+                weir_reading_wrong(reading, route->place,
+                                   "the keys of policy '%s' are addresses; write key: address", name);
             (void)weir_nearest_try(&near, config->policies[at].name);
         }
         if (!found && near.found)

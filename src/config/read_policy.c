@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/read_address.h"
 #include "config/read_fleet.h"
 #include "config/read_policy.h"
 #include "config/timestamp.h"
@@ -18,6 +19,7 @@
 #include "table/override.h"
 
 #define LIMITS_WRITE   "limits such as 100/s burst=200, or [100/s burst=200, 10k/h]"
+#define NETWORKS_WRITE "addresses, networks or files of them: [192.0.2.7, \"2001:db8::/32\", \"@office.txt\"]"
 #define DEFAULT_TTL_MS 60000
 #define DEFAULT_IDS_NS (300 * WEIR_SEC)
 #define RECOVER_MAX    2 /* of enum table_recover */
@@ -105,14 +107,14 @@ static char *read_limits_text(struct config_reader *reading, const struct yaml_n
     return good ? read_joined(reading, node, joined) : NULL;
 }
 
-static void read_limits(struct config_reader *reading, const struct yaml_node *node,
-                        const struct config_key *key, void *into)
+void weir_reading_limits(struct config_reader *reading, const struct yaml_node *node,
+                         const struct config_key *key, void *into)
 {
     *(char **)(void *)key_number(key, into) = read_limits_text(reading, node, key);
 }
 
 /* As a list in brackets. A comma never stands inside of a limit. */
-static void print_limits(struct buffer *out, const struct config_key *key, const void *from, int indent)
+void weir_limits_print(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
     const char *limits = *(char **)(void *)key_number(key, from);
     if (!limits)
@@ -211,7 +213,7 @@ static void print_until(struct buffer *out, const struct config_key *key, const 
 static const struct config_key override_keys[] = {
     {"key", "a key, or the beginning of keys with a star, in quotes: \"internal:*\"", KEY_OWN,
      .read = read_override_key, .print = print_override_key},
-    {"limits", LIMITS_WRITE, KEY_OWN, AT(limits), .read = read_limits, .print = print_limits},
+    {"limits", LIMITS_WRITE, KEY_OWN, AT(limits), .read = weir_reading_limits, .print = weir_limits_print},
     {"until", "a day or a time in UTC: 2027-01-31 or 2027-01-31T12:00:00Z", KEY_OWN, .read = read_until,
      .print = print_until},
     {"reason", "a few words", KEY_TEXT, AT(reason), .most = 200},
@@ -309,19 +311,32 @@ static void read_policy_overrides(struct config_reader *reading, const struct ya
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;
     }
-    if (policy->override_count > 0)
-        check_twins(reading, policy);
 }
 
 /* ---- a policy ---- */
 
+/* Tiers say their own. */
+static void print_policy_limits(struct buffer *out, const struct config_key *key, const void *from,
+                                int indent)
+{
+    const struct config_policy *policy = from;
+    if (!policy->address || !policy->address->has_tiers)
+        weir_limits_print(out, key, from, indent);
+}
+
+/* With those that its tiers have taken. */
 static void print_overrides(struct buffer *out, const struct config_key *key, const void *from, int indent)
 {
     const struct config_policy *policy = from;
-    if (policy->override_count > 0)
-        weir_buffer_print(out, "%*s%s:\n", indent, "", key->name);
-    for (size_t i = 0; i < policy->override_count; i++)
-        weir_keys_print(out, &override_map, &policy->overrides[i], indent + 4, true);
+    size_t tiers = policy->address ? policy->address->tier_count : 1;
+    bool named = false;
+    for (size_t tier = 0; tier < tiers; tier++)
+        for (size_t i = 0; i < policy[tier].override_count; i++) {
+            if (!named)
+                weir_buffer_print(out, "%*s%s:\n", indent, "", key->name);
+            named = true;
+            weir_keys_print(out, &override_map, &policy[tier].overrides[i], indent + 4, true);
+        }
 }
 
 static void read_policy_mode(struct config_reader *reading, const struct yaml_node *node,
@@ -363,8 +378,15 @@ static const struct config_map reserve_map = {KEY_ARRAY(reserve_keys)};
 static const char *const headers_words[] = {"auto", "ietf", "ietf-06", "x", "x-epoch", "none", NULL};
 static const struct config_key policy_keys[] = {
     {"name", "a name such as api", KEY_NAME, AT(name)},
-    {"limits", LIMITS_WRITE, KEY_OWN, AT(limits), .read = read_limits, .print = print_limits},
-    {"candidate", LIMITS_WRITE, KEY_OWN, AT(candidate), .read = read_limits, .print = print_limits},
+    {"limits", LIMITS_WRITE, KEY_OWN, AT(limits), .read = weir_reading_limits, .print = print_policy_limits},
+    {"address", "a list of tiers: [{v4: 32, v6: 64, limits: 5/m}, {v4: 24, v6: 48, limits: 50/m}]", KEY_OWN,
+     .read = weir_reading_address, .print = weir_address_print},
+    {"allow", NETWORKS_WRITE, KEY_OWN, .least = ADDRESS_ALLOWED, .read = weir_reading_address_list,
+     .print = weir_address_list_print},
+    {"block", NETWORKS_WRITE, KEY_OWN, .least = ADDRESS_BLOCKED, .read = weir_reading_address_list,
+     .print = weir_address_list_print},
+    {"candidate", LIMITS_WRITE, KEY_OWN, AT(candidate), .read = weir_reading_limits,
+     .print = weir_limits_print},
     {"mode", "enforce, shadow, disabled, or enforce 25%", KEY_OWN, .read = read_policy_mode,
      .print = print_mode},
     {"on_full", "share or refuse", KEY_WORD, AT(settings.on_full), BETWEEN(WEIR_FULL_SHARE, WEIR_FULL_REFUSE),
@@ -450,7 +472,9 @@ static void read_one_policy(struct config_reader *reading, const struct yaml_nod
     check_reserve(reading, node, &policy->settings);
     if (!weir_node_find(node, "name"))
         weir_reading_wrong(reading, node->place, "this policy has no name; write name: api");
-    if (!weir_node_find(node, "limits"))
+    if (policy->address)
+        weir_reading_address_check(reading, node, policy);
+    if (!weir_node_find(node, "limits") && !weir_node_find(node, "address"))
         weir_reading_wrong(reading, node->place, "%s has no limits; write limits: 100/s", whose);
     if (policy->fleet)
         weir_reading_fleet_check(reading, node, policy);
@@ -467,6 +491,16 @@ static void check_policy_twin(struct config_reader *reading, const struct config
         }
 }
 
+/* With room for their tiers. */
+static size_t count_policies(const struct yaml_node *node)
+{
+    size_t count = weir_node_count(node);
+    for (const struct yaml_node *entry = node->first; entry; entry = entry->next)
+        if (entry->kind == NODE_MAP && weir_node_find(entry, "address"))
+            count += ADDRESS_TIERS_MAX - 1;
+    return count;
+}
+
 void weir_reading_policies(struct config_reader *reading, const struct yaml_node *node,
                            const struct config_key *key, void *into)
 {
@@ -477,12 +511,17 @@ void weir_reading_policies(struct config_reader *reading, const struct yaml_node
     }
     if (!weir_reading_is_list(reading, node, key, CONFIG_POLICIES_MAX))
         return;
-    config->policies = weir_reading_array(reading, weir_node_count(node), sizeof *config->policies);
+    config->policies = weir_reading_array(reading, count_policies(node), sizeof *config->policies);
     for (const struct yaml_node *entry = config->policies ? node->first : NULL; entry; entry = entry->next) {
         struct config_policy *policy = &config->policies[config->policy_count++];
         read_one_policy(reading, entry, policy);
-        check_policy_twin(reading, config, policy);
-        weir_reading_fleet_twin(reading, config, policy);
+        config->policy_count += weir_reading_address_tiers(reading, policy);
+        for (; policy < config->policies + config->policy_count; policy++) {
+            check_policy_twin(reading, config, policy);
+            weir_reading_fleet_twin(reading, config, policy);
+            if (policy->override_count > 0)
+                check_twins(reading, policy);
+        }
         if (reading->complaints >= CONFIG_COMPLAINTS_MAX)
             return;
     }
@@ -493,7 +532,8 @@ void weir_policies_print(struct buffer *out, const struct config_key *key, const
     const struct config *config = from;
     weir_buffer_print(out, "%s:%s\n", key->name, config->policy_count > 0 ? "" : " []");
     for (size_t i = 0; i < config->policy_count; i++)
-        weir_keys_print(out, &policy_map, &config->policies[i], indent + 4, true);
+        if (!config->policies[i].is_tier)
+            weir_keys_print(out, &policy_map, &config->policies[i], indent + 4, true);
 }
 
 void weir_config_policy_free(struct config_policy *policy)
@@ -508,4 +548,6 @@ void weir_config_policy_free(struct config_policy *policy)
     free(policy->limits);
     free(policy->candidate);
     weir_config_fleet_free(policy->fleet);
+    weir_address_rules_drop(policy->address);
+    free(policy->networks);
 }

@@ -6,6 +6,9 @@
 
 key_read weir_reading_policies;
 key_print weir_policies_print;
+/* limits: of a policy or of a part of it; a char * of canonical text. */
+key_read weir_reading_limits;
+key_print weir_limits_print;
 void weir_config_policy_free(struct config_policy *policy);
 
 /* The rows of struct policy_settings, in their order; NULL: there are no more. */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-#define FILES_WATCHED 4
+#define FILES_WATCHED 68 /* the configuration, three of TLS, and lists of addresses */
 
 struct file_mark { /* all 0: there is no such file */
     dev_t device;

@@ -3,6 +3,8 @@
 
 #include "server/server.h"
 
+#include "config/address_rules.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -156,11 +158,24 @@ static bool on_prepare(void *arg, const struct config *config, struct weir_error
                                      "resp_tls and https does without"));
 }
 
+static void add_list_files(const struct text_list *list, const char **paths, size_t *count)
+{
+    for (size_t i = 0; i < list->count && *count < FILES_WATCHED; i++)
+        if (list->texts[i][0] == '@')
+            paths[(*count)++] = list->texts[i] + 1;
+}
+
 static void watch_files(struct server *server, const struct config *config)
 {
-    const char *const paths[] = {config->path, config->tls_cert, config->tls_key, config->tls_ca};
-    weir_file_watch_set(&server->files_watched, paths,
-                        config->watch == WATCH_FILES ? sizeof paths / sizeof paths[0] : 0);
+    const char *paths[FILES_WATCHED] = {config->path, config->tls_cert, config->tls_key, config->tls_ca};
+    size_t count = 4;
+    _Static_assert(FILES_WATCHED == 4 + ADDRESS_FILES_MAX, "all can be watched");
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config->policies[i].address) {
+            add_list_files(&config->policies[i].address->allow, paths, &count);
+            add_list_files(&config->policies[i].address->block, paths, &count);
+        }
+    weir_file_watch_set(&server->files_watched, paths, config->watch == WATCH_FILES ? count : 0);
 }
 
 static void on_prepared(void *arg, const struct config *config, bool good)

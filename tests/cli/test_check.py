@@ -156,7 +156,10 @@ twice the total
         blocks = text.split("```yaml\n")[1:]
         self.assertGreater(len(blocks), 3)
         for block in blocks:
-            self.write(block.split("```")[0].replace("password_file: app.password", 'password: "x"'))
+            text = block.split("```")[0].replace("password_file: app.password", 'password: "x"')
+            for name in "office.txt", "crawlers.txt":
+                text = text.replace("@" + name, "192.0.2.0/24")
+            self.write(text)
             done = self.run_weir("check", self.file, WEIR_URL=NOWHERE)
             self.assertEqual((done.returncode, done.stderr), (0, ""), block)
 

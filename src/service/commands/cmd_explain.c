@@ -14,6 +14,7 @@
 #include "config/timestamp.h"
 #include "service/commands/call.h"
 #include "service/engine/decide.h"
+#include "service/engine/tiers.h"
 #include "service/leases/lease_text.h"
 #include "service/policies/freeze.h"
 
@@ -35,6 +36,9 @@ struct explain_view {
     size_t count;
     struct answer answer;              /* to one unit */
     const struct frozen_range *frozen; /* or NULL: it is decided here */
+    struct pair tiers[ADDRESS_TIERS_MAX];
+    size_t tier_count;             /* with the first one, which is `pair` */
+    int64_t next_after_ns, passes; /* of the limits of all tiers */
 };
 
 /* ---- looking ---- */
@@ -64,16 +68,12 @@ static void find_own_limits(struct explain_view *view, const struct policy_table
         }
 }
 
-static void fill_view(struct explain_view *view, struct call *call, struct policy *policy, struct slice key)
+/* The limits of one tier. */
+static void fill_limits(struct explain_view *view, struct call *call)
 {
-    struct worker *worker = call->worker;
-    memset(view, 0, sizeof *view);
-    view->call = call;
-    view->pair = (struct pair){.policy = policy, .key = key, .n = 1};
-    view->mode = weir_policy_mode(worker, policy, key);
-    if (policy->pools)
-        weir_pair_map(&view->pair);
-    key = view->pair.key;
+    const struct worker *worker = call->worker;
+    const struct policy *policy = view->pair.policy;
+    struct slice key = view->pair.key;
     const struct policy_table *ptable = weir_policy_find_table(policy, key, NULL);
     find_own_limits(view, ptable);
     view->frozen = weir_frozen_by_hash(policy, table_hash(ptable->table, key.bytes, key.len));
@@ -82,7 +82,45 @@ static void fill_view(struct explain_view *view, struct call *call, struct polic
                                                            view->states, WEIR_LIMITS_MAX);
     size_t specs = weir_spec_parse(view->limits, view->specs, WEIR_LIMITS_MAX, NULL);
     view->count = states < specs ? states : specs; /* they differ only while a change is on its way */
-    weir_decide_peek(worker, &view->pair, &view->answer);
+    view->next_after_ns = 0;
+    view->passes = INT64_MAX;
+    for (size_t i = 0; i < view->count; i++) {
+        view->next_after_ns = max64(view->next_after_ns, view->states[i].next_after_ns);
+        view->passes = min64(view->passes, view->states[i].left);
+    }
+}
+
+static void fill_tier(struct explain_view *tier, const struct explain_view *view, size_t i)
+{
+    memset(tier, 0, sizeof *tier);
+    tier->pair = view->tiers[i];
+    fill_limits(tier, view->call);
+}
+
+/* false: it has no such keys. */
+static bool fill_view(struct explain_view *view, struct call *call, struct policy *policy, struct slice key)
+{
+    struct worker *worker = call->worker;
+    char shown[72];
+    memset(view, 0, sizeof *view);
+    view->call = call;
+    view->pair = (struct pair){.policy = policy, .key = key, .n = 1};
+    if ((policy->pools || policy->address) && !weir_pair_map(&view->pair)) {
+        weir_call_error(call, "ERR '%s' is no IP address, and the keys of policy '%s' are: write 192.0.2.7",
+                        weir_shown(key, shown), policy->name);
+        return false;
+    }
+    view->mode = weir_policy_mode(worker, policy, pair_said(&view->pair));
+    fill_limits(view, call);
+    view->tier_count = weir_pair_tiers(worker, &view->pair, view->tiers);
+    for (size_t i = 1; i < view->tier_count; i++) {
+        struct explain_view tier;
+        fill_tier(&tier, view, i);
+        view->next_after_ns = max64(view->next_after_ns, tier.next_after_ns);
+        view->passes = min64(view->passes, tier.passes);
+    }
+    weir_decide_peek(worker, view->tiers, view->tier_count, &view->answer);
+    return true;
 }
 
 /* ---- numbers for people ---- */
@@ -191,22 +229,27 @@ static void say_rows(const struct explain_view *view, struct buffer *out)
     }
 }
 
+static void say_tiers(const struct explain_view *view, struct buffer *out)
+{
+    struct explain_view tier;
+    for (size_t i = 0; i < view->tier_count; i++) {
+        fill_tier(&tier, view, i);
+        weir_buffer_print(out, "  %.*s", (int)tier.pair.key.len, tier.pair.key.bytes);
+        weir_buffer_print(out, tier.own_key ? ", override\n" : "\n");
+        say_rows(&tier, out);
+    }
+}
+
 /* When one unit would pass; the longest wait of the limits. */
 static int64_t next_after(const struct explain_view *view)
 {
-    int64_t next = view->answer.retry_after_ns;
-    for (size_t i = 0; i < view->count; i++)
-        next = max64(next, view->states[i].next_after_ns);
-    return next;
+    return max64(view->answer.retry_after_ns, view->next_after_ns);
 }
 
 /* What all limits let pass at once: a verdict tells it of one. */
 static int64_t would_pass(const struct explain_view *view)
 {
-    int64_t units = view->answer.remaining;
-    for (size_t i = 0; i < view->count; i++)
-        units = min64(units, view->states[i].left);
-    return units;
+    return view->answer.reason == ANSWER_EXEMPT ? INT64_MAX : min64(view->answer.remaining, view->passes);
 }
 
 /* Who let everything pass, and until when. */
@@ -244,6 +287,12 @@ static void say_end(const struct explain_view *view, struct buffer *out)
         weir_buffer_print(out, "  nothing is decided at present: the policy is being loaded, or removed\n");
     } else if (view->mode == MODE_DISABLED) {
         say_disabled(view, out);
+    } else if (view->answer.limit < 0) {
+        weir_buffer_print(out, "  %s: of the policy has this address: %s\n", view->answer.label,
+                          view->answer.reason == ANSWER_EXEMPT ? "everything passes, and nothing is charged"
+                          : view->answer.reason == ANSWER_BLOCKED
+                              ? "nothing passes"
+                              : "nothing passes, on paper: shadow lets it pass");
     } else if (!refused) {
         weir_buffer_print(out, "  nothing is refused at present; %s%s would pass now\n",
                           would_pass(view) == INT64_MAX ? "" : "up to ", number(would_pass(view), text));
@@ -320,13 +369,8 @@ static void put_units(struct buffer *out, const char *name, int64_t units)
     weir_buffer_print(out, units == INT64_MAX ? "\"%s\":null" : "\"%s\":%" PRId64, name, units);
 }
 
-static void put_view(const struct explain_view *view, struct buffer *out)
+static void put_limits_json(const struct explain_view *view, struct buffer *out)
 {
-    bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
-    weir_buffer_print(out, "{\"policy\":");
-    put_json_text(out, view->pair.policy->name);
-    weir_buffer_print(out, ",\"mode\":\"%s\"", weir_mode_name(view->mode));
-    put_override_json(view, out);
     weir_buffer_print(out, ",\"limits\":[");
     for (size_t i = 0; i < view->count; i++) {
         const struct weir_limit_state *state = &view->states[i];
@@ -340,10 +384,43 @@ static void put_view(const struct explain_view *view, struct buffer *out)
             out, ",\"next_after_ms\":%" PRId64 ",\"reset_after_ms\":%" PRId64 ",\"refuses\":%s}",
             ms_up(state->next_after_ns), ms_up(state->reset_after_ns), state->refuses ? "true" : "false");
     }
-    weir_buffer_print(out, "],");
+    weir_buffer_print(out, "]");
+}
+
+static void put_tiers_json(const struct explain_view *view, struct buffer *out)
+{
+    struct explain_view tier;
+    weir_buffer_print(out, ",\"tiers\":[");
+    for (size_t i = 0; i < view->tier_count; i++) {
+        fill_tier(&tier, view, i);
+        weir_buffer_print(out, i > 0 ? ",{\"key\":" : "{\"key\":");
+        put_json(out, tier.pair.key.bytes, tier.pair.key.len);
+        weir_buffer_print(out, ",\"policy\":");
+        put_json_text(out, tier.pair.policy->name);
+        put_override_json(&tier, out);
+        put_limits_json(&tier, out);
+        weir_buffer_print(out, "}");
+    }
+    weir_buffer_print(out, "]");
+}
+
+static void put_view(const struct explain_view *view, struct buffer *out)
+{
+    bool refused = !view->answer.allowed || view->answer.reason == ANSWER_SHADOW;
+    weir_buffer_print(out, "{\"policy\":");
+    put_json_text(out, view->pair.policy->name);
+    weir_buffer_print(out, ",\"mode\":\"%s\"", weir_mode_name(view->mode));
+    put_override_json(view, out);
+    put_limits_json(view, out);
+    if (view->tier_count > 1)
+        put_tiers_json(view, out);
+    weir_buffer_print(out, ",");
     put_units(out, "would_pass", refused || view->frozen ? 0 : would_pass(view));
     if (view->answer.reason == ANSWER_SHARED)
         weir_buffer_print(out, ",\"reason\":\"shared\"");
+    else if (view->answer.reason == ANSWER_EXEMPT || view->answer.reason == ANSWER_BLOCKED)
+        weir_buffer_print(out, ",\"reason\":\"%s\"",
+                          view->answer.reason == ANSWER_EXEMPT ? "exempt" : "blocked");
     if (view->frozen) {
         weir_buffer_print(out, ",\"elsewhere\":");
         put_json_text(out, view->frozen->url);
@@ -365,12 +442,13 @@ static void run_explain(struct call *call)
         weir_call_syntax(call, json ? 4 : 3);
         return;
     }
-    fill_view(&view, call, policy, call->args[2]);
+    if (!fill_view(&view, call, policy, call->args[2]))
+        return;
     if (json) {
         put_view(&view, &text);
     } else {
         say_head(&view, &text);
-        say_rows(&view, &text);
+        (view.tier_count > 1 ? say_tiers : say_rows)(&view, &text);
         if (policy->pools)
             weir_explain_fleet(call->worker, &view.pair, &text);
         say_end(&view, &text);
@@ -419,6 +497,14 @@ static void add_policy_table(struct call *call, const struct policy_table *ptabl
     for (size_t i = 0; i < count; i++)
         if (weir_user_may_key(call->user, top_key_name(&keys[i])))
             insert_top_key(list, &keys[i]);
+}
+
+static void add_policy_tables(struct call *call, const struct policy *policy, enum weir_top by,
+                              struct top_merge *list)
+{
+    add_policy_table(call, policy->main, by, list);
+    for (size_t i = 0; i < policy->prefix_count; i++)
+        add_policy_table(call, policy->prefixes[i].ptable, by, list);
 }
 
 /* `candidate`: those that the candidate of the policy refuses. */
@@ -476,9 +562,12 @@ static void run_top(struct call *call)
                         policy->name, policy->name);
         return;
     }
-    add_policy_table(call, candidate ? policy->candidate_table : policy->main, by, &list);
-    for (size_t i = 0; i < policy->prefix_count && !candidate; i++) /* it does not stand in for those */
-        add_policy_table(call, policy->prefixes[i].ptable, by, &list);
+    if (candidate) /* it does not stand in for overrides */
+        add_policy_table(call, policy->candidate_table, by, &list);
+    else
+        add_policy_tables(call, policy, by, &list);
+    for (size_t i = 1; policy->address && i < policy->address->tier_count; i++)
+        add_policy_tables(call, weir_snapshot_tier(call->worker->snapshot, policy, i), by, &list);
     weir_reply_array(&call->reply, list.count);
     for (size_t i = 0; i < list.count; i++)
         put_top_key(call, &list.keys[i]);

@@ -61,13 +61,27 @@ static size_t answer_overrides(struct call *call, const struct policy_override *
     return seen;
 }
 
+static size_t answer_policy_overrides(struct call *call, const struct policy *policy, bool only_count)
+{
+    return answer_overrides(call, policy->keys, policy->key_count, only_count) +
+           answer_overrides(call, policy->prefixes, policy->prefix_count, only_count);
+}
+
+/* With those of its tiers. */
+static size_t answer_all_overrides(struct call *call, const struct policy *policy, bool only_count)
+{
+    size_t count = answer_policy_overrides(call, policy, only_count);
+    for (size_t i = 1; policy->address && i < policy->address->tier_count; i++)
+        count +=
+            answer_policy_overrides(call, weir_snapshot_tier(call->worker->snapshot, policy, i), only_count);
+    return count;
+}
+
 static void run_override_list(struct call *call)
 {
     const struct policy *policy = call->request->pairs[0].policy;
-    weir_reply_array(&call->reply, answer_overrides(call, policy->keys, policy->key_count, true) +
-                                       answer_overrides(call, policy->prefixes, policy->prefix_count, true));
-    (void)answer_overrides(call, policy->keys, policy->key_count, false);
-    (void)answer_overrides(call, policy->prefixes, policy->prefix_count, false);
+    weir_reply_array(&call->reply, answer_all_overrides(call, policy, true));
+    (void)answer_all_overrides(call, policy, false);
 }
 
 /* ---- changing: by the job thread ------------------------------------------------------------ */

@@ -103,6 +103,16 @@ static void answer_fleet(struct call *call, const struct policy *policy)
     weir_reply_text_field(&call->reply, "fleet", policy->pools ? weir_fleet_text(policy, text) : NULL);
 }
 
+/* What the file says of addresses; null: its keys are any. */
+static void answer_address(struct call *call, const struct policy *policy)
+{
+    char text[ADDRESS_TEXT_MAX] = "a tier";
+    weir_reply_text_field(&call->reply, "address",
+                          policy->address   ? weir_address_text(policy->address, text)
+                          : policy->is_tier ? text
+                                            : NULL);
+}
+
 /* "0000000000000000-7fffffffffffffff redis://10.0.0.2:9049" */
 static void answer_frozen(struct reply *reply, const struct policy *policy)
 {
@@ -123,11 +133,12 @@ static void run_policy_list(struct call *call)
     weir_reply_array(&call->reply, count);
     for (size_t i = 0; i < snapshot->policy_count; i++)
         if (may_see_policy(call, snapshot->policies[i])) {
-            answer_policy(call, snapshot->policies[i], 6, &room);
+            answer_policy(call, snapshot->policies[i], 7, &room);
             answer_mode_of_all(call);
             answer_frozen(&call->reply, snapshot->policies[i]);
             answer_file(call, snapshot->policies[i]);
             answer_fleet(call, snapshot->policies[i]);
+            answer_address(call, snapshot->policies[i]);
         }
 }
 
@@ -160,13 +171,14 @@ static void answer_more(struct call *call, const struct policy *policy, int64_t 
     answer_frozen(reply, policy);
     answer_file(call, policy);
     answer_fleet(call, policy);
+    answer_address(call, policy);
 }
 
 static void run_policy_show(struct call *call)
 {
     const struct policy *policy = call->request->pairs[0].policy;
     struct policy_room room;
-    answer_policy(call, policy, 13 + SETTINGS_COUNT, &room);
+    answer_policy(call, policy, 14 + SETTINGS_COUNT, &room);
     answer_more(call, policy, room.capacity);
 }
 

@@ -38,6 +38,8 @@ static bool parse_pair(struct call *call, struct request *request, size_t *at, b
     pair->policy = known ? call->found : NULL;
     pair->hash = known ? call->hash : 0;
     pair->said = (struct slice){0};
+    pair->of = request->count - 1;
+    pair->asked = NULL;
     pair->patient = !call->last;
     pair->n = 1;
     *at += 2;
@@ -147,10 +149,11 @@ static const struct {
     const char *bytes;
     size_t len;
 } reasons[] = {
-    [ANSWER_OK] = {"$2\r\nok\r\n", 8},        [ANSWER_LATER] = {"$5\r\nlater\r\n", 11},
-    [ANSWER_NEVER] = {"$5\r\nnever\r\n", 11}, [ANSWER_SHADOW] = {"$6\r\nshadow\r\n", 12},
-    [ANSWER_FULL] = {"$4\r\nfull\r\n", 10},   [ANSWER_DISABLED] = {"$8\r\ndisabled\r\n", 14},
-    [ANSWER_LOST] = {"$4\r\nlost\r\n", 10},   [ANSWER_SHARED] = {"$6\r\nshared\r\n", 12},
+    [ANSWER_OK] = {"$2\r\nok\r\n", 8},          [ANSWER_LATER] = {"$5\r\nlater\r\n", 11},
+    [ANSWER_NEVER] = {"$5\r\nnever\r\n", 11},   [ANSWER_SHADOW] = {"$6\r\nshadow\r\n", 12},
+    [ANSWER_FULL] = {"$4\r\nfull\r\n", 10},     [ANSWER_DISABLED] = {"$8\r\ndisabled\r\n", 14},
+    [ANSWER_LOST] = {"$4\r\nlost\r\n", 10},     [ANSWER_SHARED] = {"$6\r\nshared\r\n", 12},
+    [ANSWER_EXEMPT] = {"$6\r\nexempt\r\n", 12}, [ANSWER_BLOCKED] = {"$7\r\nblocked\r\n", 13},
 };
 
 void weir_encode_verdict(struct call *call, const struct request *request, const struct answer *answer,

@@ -8,77 +8,16 @@
 
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/assert.h"
 #include "base/sat.h"
 #include "service/engine/count.h"
+#include "service/engine/tiers.h"
 #include "service/leases/leased.h"
 #include "table/verbs.h"
 
 #define UNLIMITED "unlimited"
 
 /* ---- which limits, which mode ---- */
-
-const struct policy_override *weir_policy_override(const struct policy *policy, struct slice key)
-{
-    size_t low = 0, high = policy->key_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct policy_override *own = &policy->keys[middle];
-        size_t both = own->len < key.len ? own->len : key.len;
-        int order = both > 0 ? memcmp(own->key, key.bytes, both) : 0;
-        if (order == 0 && own->len == key.len)
-            return own;
-        if (order < 0 || (order == 0 && own->len < key.len))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
-static inline bool has_key_override(const struct policy *policy, struct slice key)
-{
-    return __builtin_expect(policy->key_count > 0, 0) && weir_policy_override(policy, key) != NULL;
-}
-
-struct policy_table *weir_policy_find_table(const struct policy *policy, struct slice key,
-                                            const struct limit_labels **labels)
-{
-    if (__builtin_expect(policy->prefix_count > 0, 0) && !has_key_override(policy, key))
-        for (size_t i = 0; i < policy->prefix_count; i++) {
-            const struct policy_override *prefix = &policy->prefixes[i];
-            if (key.len >= prefix->len && memcmp(key.bytes, prefix->key, prefix->len) == 0) {
-                if (labels)
-                    *labels = prefix->labels;
-                return prefix->ptable;
-            }
-        }
-    if (labels)
-        *labels = policy->labels;
-    return policy->main;
-}
-
-/* The same keys on every machine and after every start, other ones in every policy; and who is among the
- * first 5 % is among the first 25 %. */
-static bool is_in_percent(const struct policy *policy, struct slice key, int percent)
-{
-    const struct hash_key fixed = {UINT64_C(0x70657263656e7421), UINT64_C(0x6f66746865206b65)};
-    struct hash_key own = {weir_hash(&fixed, policy->name, strlen(policy->name)), fixed.high};
-    return mulhi(weir_hash(&own, key.bytes, key.len), 100) < (uint64_t)max64(percent, 0);
-}
-
-enum policy_mode weir_policy_mode(const struct worker *worker, const struct policy *policy, struct slice key)
-{
-    const struct snapshot *snapshot = worker->snapshot;
-    if (__builtin_expect(snapshot->mode_for_all, 0) && !worker_is_past(worker, snapshot->all_until_ms))
-        return snapshot->all_mode;
-    bool over = worker_is_past(worker, policy->mode_until_ms);
-    enum policy_mode mode = over ? policy->mode_after : policy->mode;
-    int percent = over ? policy->percent_after : policy->percent;
-    if (mode != MODE_ENFORCE || percent >= CONFIG_PERCENT_ALL)
-        return mode;
-    return is_in_percent(policy, key, percent) ? MODE_ENFORCE : MODE_SHADOW;
-}
 
 static inline bool has_previous_table(const struct worker *worker, const struct policy *policy,
                                       const struct policy_table *ptable)
@@ -87,19 +26,16 @@ static inline bool has_previous_table(const struct worker *worker, const struct 
            worker->now_ns < policy_previous_ends(policy);
 }
 
-/* The candidate stands in for the limits of the policy, not for overrides. */
-static inline bool has_candidate(const struct policy *policy, struct slice key,
-                                 const struct policy_table *ptable)
-{
-    return __builtin_expect(policy->candidate_table != NULL, 0) && ptable == policy->main &&
-           !has_key_override(policy, key);
-}
-
 struct policy_table *weir_decide_previous(const struct worker *worker, const struct pair *pair)
 {
     const struct policy *policy = pair->policy;
     bool asked = has_previous_table(worker, policy, weir_policy_find_table(policy, pair->key, NULL));
     return asked ? policy->previous : NULL;
+}
+
+static enum policy_mode mode_of_pair(const struct worker *worker, const struct pair *pair)
+{
+    return weir_policy_mode(worker, pair_asked(pair), pair_said(pair));
 }
 
 /* ---- answers ---- */
@@ -141,7 +77,7 @@ static inline const char *label_of(struct worker *worker, const struct policy *p
                                    const struct policy_table *ptable, const struct limit_labels *labels,
                                    struct slice key, int32_t limit)
 {
-    if (has_key_override(policy, key))
+    if (policy_has_override(policy, key))
         return ask_label(worker, ptable->table, key, limit);
     return labels && limit >= 0 && (size_t)limit < labels->count ? labels->text[limit] : "";
 }
@@ -164,7 +100,7 @@ static inline void fill_answer(struct answer *answer, const struct weir_verdict 
     answer->retry_after_ns = answer->allowed ? 0 : verdict->retry_after_ns;
     answer->reset_after_ns = verdict->reset_after_ns;
     answer->limit = verdict->limit;
-    answer->pair = 0;
+    answer->pair = answer->part = 0;
     answer->by_previous = false;
     answer->policy = NULL;
     answer->charged = answer->changed = answer->allowed;
@@ -178,6 +114,18 @@ static void fill_disabled(struct answer *answer)
 {
     *answer = (struct answer){
         .allowed = true, .reason = ANSWER_DISABLED, .remaining = INT64_MAX, .limit = -1, .label = UNLIMITED};
+}
+
+/* What a list says of an address. */
+static void fill_listed(struct answer *answer, enum address_rule rule)
+{
+    bool allowed = rule == ADDRESS_ALLOWED;
+    *answer = (struct answer){.allowed = allowed,
+                              .reason = allowed ? ANSWER_EXEMPT : ANSWER_BLOCKED,
+                              .remaining = allowed ? INT64_MAX : 0,
+                              .retry_after_ns = allowed ? 0 : WEIR_FOREVER,
+                              .limit = -1,
+                              .label = allowed ? ALLOW_LABEL : BLOCK_LABEL};
 }
 
 /* Refused, but nobody is to feel it. */
@@ -194,10 +142,11 @@ static void let_through(struct answer *answer)
 static inline void count_pair(struct worker *worker, const struct pair *pair, enum answer_reason reason,
                               const char *label)
 {
-    if (reason == ANSWER_OK || reason == ANSWER_SHADOW || reason == ANSWER_DISABLED)
-        count_allowed(worker, pair->policy, pair->n, reason == ANSWER_SHADOW);
+    if (reason == ANSWER_OK || reason == ANSWER_SHADOW || reason == ANSWER_DISABLED ||
+        reason == ANSWER_EXEMPT)
+        count_allowed(worker, pair_asked(pair), pair->n, reason == ANSWER_SHADOW);
     else
-        count_refused(worker, pair->policy, label);
+        count_refused(worker, pair_asked(pair), label);
 }
 
 static void count_answer(struct worker *worker, const struct answer *answer)
@@ -205,15 +154,15 @@ static void count_answer(struct worker *worker, const struct answer *answer)
     count_up(answer->allowed ? &worker->allowed : &worker->refused, 1);
 }
 
-static void try_candidate(struct worker *worker, const struct pair *pair, size_t i,
-                          const struct policy_table *ptable, struct answer *answer)
+static void try_candidate(struct worker *worker, const struct pair *pair, const struct policy_table *ptable,
+                          struct answer *answer)
 {
-    if (!has_candidate(pair->policy, pair->key, ptable))
+    if (!weir_policy_has_candidate(pair->policy, pair->key, ptable))
         return;
     answer->changed = true;
     if (weir_table_take_at(pair->policy->candidate_table->table, worker->now_ns, pair->key.bytes,
                            pair->key.len, pair->n, NULL))
-        answer->candidate_charged |= 1u << i;
+        answer->candidate_charged |= 1u << pair->of;
     else
         count_up(&counts_of(worker, pair->policy)->candidate_refused, 1);
 }
@@ -223,7 +172,7 @@ static void try_candidate(struct worker *worker, const struct pair *pair, size_t
 /* Does a limit of the key count what it refuses? Of limits that are not at hand it is assumed. */
 static bool counts_refusals(const struct pair *pair, const struct limit_labels *labels)
 {
-    return !labels || labels->counts_refusals || has_key_override(pair->policy, pair->key);
+    return !labels || labels->counts_refusals || policy_has_override(pair->policy, pair->key);
 }
 
 static void take_one(struct worker *worker, const struct pair *pair, struct policy_table *ptable,
@@ -241,19 +190,37 @@ static void take_one(struct worker *worker, const struct pair *pair, struct poli
         answer->changed = counts_refusals(pair, labels);
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
-    try_candidate(worker, pair, 0, ptable, answer);
+    try_candidate(worker, pair, ptable, answer);
     count_pair(worker, pair, answer->reason, answer->label);
     count_answer(worker, answer);
 }
 
-/* ---- one pair whose units come from a fleet ---- */
+/* ---- addresses ---- */
 
-void weir_pair_map(struct pair *pair)
+/* Does a list decide? Then nothing is charged. */
+static bool is_listed(const struct pair *pair, enum policy_mode mode, struct answer *answer)
 {
-    pair->said = pair->key.bytes ? pair->key : (struct slice){"", 0};
-    pair->key = weir_pools_key(pair->policy->pools, pair->said, pair->digest);
-    pair->hash = 0;
+    enum address_rule rule =
+        __builtin_expect(pair->policy->address != NULL, 0) ? weir_pair_rule(pair) : ADDRESS_UNLISTED;
+    if (rule == ADDRESS_UNLISTED || mode == MODE_DISABLED)
+        return false;
+    fill_listed(answer, rule);
+    if (mode == MODE_SHADOW && !answer->allowed)
+        let_through(answer);
+    return true;
 }
+
+static bool take_listed(struct worker *worker, const struct pair *pair, enum policy_mode mode,
+                        struct answer *answer)
+{
+    if (!is_listed(pair, mode, answer))
+        return false;
+    count_pair(worker, pair, answer->reason, answer->label);
+    count_answer(worker, answer);
+    return true;
+}
+
+/* ---- one pair whose units come from a fleet ---- */
 
 /* Refused by a fleet whose coordinator is being asked: nothing was decided, if the one who asks can wait. */
 static bool wait_for_fleet(const struct pair *pair, int64_t for_ns, struct answer *answer)
@@ -322,20 +289,27 @@ struct joint_part {
 struct joint_take {
     const struct pair *pairs;
     size_t count, part_count;
+    bool blocked; /* a list refuses one of them */
     struct joint_part parts[WEIR_ALL_MAX];
     struct weir_verdict verdicts[WEIR_ALL_MAX]; /* of the parts */
     bool disabled[PAIRS_MAX];
-    int64_t ends_ns[WEIR_ALL_MAX]; /* of a fleet's part: units were taken; else 0 */
+    enum address_rule rules[PAIRS_MAX]; /* of lists: then it has no parts */
+    int64_t ends_ns[WEIR_ALL_MAX];      /* of a fleet's part: units were taken; else 0 */
 };
 
 static void add_parts(struct worker *worker, struct joint_take *joint, size_t pair)
 {
     const struct policy *policy = joint->pairs[pair].policy;
     struct slice key = joint->pairs[pair].key;
-    enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(&joint->pairs[pair]));
+    enum policy_mode mode = mode_of_pair(worker, &joint->pairs[pair]);
     joint->disabled[pair] = mode == MODE_DISABLED;
     if (mode == MODE_DISABLED)
         return;
+    joint->rules[pair] = weir_pair_rule(&joint->pairs[pair]);
+    if (__builtin_expect(joint->rules[pair] != ADDRESS_UNLISTED, 0)) {
+        joint->blocked |= joint->rules[pair] == ADDRESS_BLOCKED && mode == MODE_ENFORCE;
+        return;
+    }
     struct joint_part part = {.pair = pair, .shadow = mode == MODE_SHADOW, .labels = policy->labels};
     if (!policy->leases)
         part.ptable = weir_policy_find_table(policy, key, &part.labels);
@@ -375,11 +349,11 @@ static bool part_refuses(const struct joint_take *joint, size_t part)
     return !joint->parts[part].dropped && joint->verdicts[part].reason != WEIR_OK;
 }
 
-/* Takes a pair out of the question, with both of its policy tables. */
-static void drop_pair(struct joint_take *joint, size_t pair)
+/* Takes a pair out of the question, with all of its policy tables. */
+static void drop_pair(struct joint_take *joint, size_t of)
 {
     for (size_t i = 0; i < joint->part_count; i++)
-        if (joint->parts[i].pair == pair)
+        if (joint->pairs[joint->parts[i].pair].of == of)
             joint->parts[i].dropped = true;
 }
 
@@ -392,7 +366,7 @@ static bool is_refused(struct joint_take *joint)
             return true;
     for (size_t i = 0; i < joint->part_count; i++)
         if (part_refuses(joint, i)) {
-            drop_pair(joint, joint->parts[i].pair);
+            drop_pair(joint, joint->pairs[joint->parts[i].pair].of);
             dropped = true;
         }
     return !dropped;
@@ -408,7 +382,7 @@ static int64_t full_units_of_pair(const struct worker *worker, const struct pair
     size_t i = (size_t)max64(verdict->limit, 0);
     if (pair->policy->leases)
         return max64(verdict->remaining, 1);
-    if (labels && i < labels->count && !has_key_override(pair->policy, pair->key))
+    if (labels && i < labels->count && !policy_has_override(pair->policy, pair->key))
         return labels->whole[i];
     size_t count = weir_table_explain_at(ptable->table, worker->now_ns, pair->key.bytes, pair->key.len,
                                          limits, WEIR_LIMITS_MAX);
@@ -452,14 +426,50 @@ static size_t deciding_part(const struct worker *worker, const struct joint_take
     return best;
 }
 
+/* The first pair of which a list says so; or `count`. */
+static size_t find_listed(const struct joint_take *joint, enum address_rule rule)
+{
+    size_t i = 0;
+    while (i < joint->count && joint->rules[i] != rule)
+        i++;
+    return i;
+}
+
+static void set_deciding_pair(const struct joint_take *joint, size_t i, struct answer *answer)
+{
+    const struct pair *pair = &joint->pairs[i];
+    answer->part = (int32_t)i;
+    answer->pair = (int32_t)pair->of;
+    if (joint->pairs[joint->count - 1].of > 0)
+        answer->policy = pair_asked(pair)->name;
+}
+
+/* What lists say where no limit has more to say. false: nothing. */
+static bool answer_listed(const struct joint_take *joint, enum address_rule rule, struct answer *answer)
+{
+    size_t listed = find_listed(joint, rule);
+    if (listed == joint->count)
+        return false;
+    fill_listed(answer, rule);
+    if (!answer->allowed && !joint->blocked)
+        let_through(answer);
+    set_deciding_pair(joint, listed, answer);
+    return true;
+}
+
 static void answer_joint(struct worker *worker, const struct joint_take *joint, bool passed, bool shadow,
                          struct answer *answer)
 {
     size_t best = deciding_part(worker, joint, passed, shadow);
     if (best == joint->part_count && !passed)
         best = 0; /* nobody says why */
-    if (best == joint->part_count) {
-        fill_disabled(answer);
+    if (passed && !shadow && answer_listed(joint, ADDRESS_BLOCKED, answer)) {
+        ASSERT(answer->reason == ANSWER_SHADOW);
+    } else if (best == joint->part_count) {
+        if (!answer_listed(joint, ADDRESS_ALLOWED, answer)) {
+            fill_disabled(answer);
+            set_deciding_pair(joint, 0, answer);
+        }
     } else {
         const struct joint_part *part = &joint->parts[best];
         const struct pair *pair = &joint->pairs[part->pair];
@@ -468,18 +478,16 @@ static void answer_joint(struct worker *worker, const struct joint_take *joint, 
         answer->label = part->labels ? label_of(worker, pair->policy, part->ptable, part->labels, pair->key,
                                                 verdict.limit)
                                      : ask_label(worker, part->ptable->table, pair->key, verdict.limit);
-        answer->pair = (int32_t)part->pair;
+        set_deciding_pair(joint, part->pair, answer);
         answer->by_previous = !part->labels;
         if (shadow)
             let_through(answer);
     }
-    if (joint->count > 1)
-        answer->policy = joint->pairs[answer->pair].policy->name;
     answer->charged = 0;
     answer->changed = false;
     for (size_t i = 0; passed && i < joint->part_count; i++)
         if (!joint->parts[i].dropped) {
-            answer->charged |= 1u << joint->parts[i].pair;
+            answer->charged |= 1u << joint->pairs[joint->parts[i].pair].of;
             answer->changed |= joint->parts[i].ptable != NULL;
         }
 }
@@ -489,11 +497,14 @@ static void count_joint(struct worker *worker, const struct joint_take *joint, c
 {
     count_answer(worker, answer);
     if (!answer->allowed) {
-        count_pair(worker, &joint->pairs[answer->pair], answer->reason, answer->label);
+        count_pair(worker, &joint->pairs[answer->part], answer->reason, answer->label);
         return;
     }
     for (size_t i = 0; i < joint->count; i++) {
-        bool taken = joint->disabled[i] || (answer->charged >> i & 1) != 0;
+        if (joint->pairs[i].asked)
+            continue; /* the first tier has counted it */
+        bool taken = joint->disabled[i] || joint->rules[i] == ADDRESS_ALLOWED ||
+                     (answer->charged >> joint->pairs[i].of & 1) != 0;
         count_pair(worker, &joint->pairs[i], taken ? ANSWER_OK : ANSWER_SHADOW, NULL);
     }
 }
@@ -546,12 +557,26 @@ static bool wait_jointly(const struct joint_take *joint, struct answer *answer)
     return false;
 }
 
+/* One that is enforced: others may be blocked in shadow. */
+static void answer_blocked(struct worker *worker, struct joint_take *joint, struct answer *answer)
+{
+    for (size_t i = 0; i < joint->count; i++)
+        if (joint->rules[i] == ADDRESS_BLOCKED && mode_of_pair(worker, &joint->pairs[i]) != MODE_ENFORCE)
+            joint->rules[i] = ADDRESS_UNLISTED;
+    (void)answer_listed(joint, ADDRESS_BLOCKED, answer);
+    count_joint(worker, joint, answer);
+}
+
 static void take_jointly(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
 {
     struct joint_take joint = {.pairs = pairs, .count = count};
     bool passed, shadow = false, may_come = false;
     for (size_t i = 0; i < count; i++)
         add_parts(worker, &joint, i);
+    if (__builtin_expect(joint.blocked, 0)) {
+        answer_blocked(worker, &joint, answer);
+        return;
+    }
     passed = take_leases(worker, &joint, &shadow, &may_come);
     while (passed && !(passed = ask_parts(worker, &joint)) && !is_refused(&joint))
         passed = shadow = true;
@@ -562,8 +587,8 @@ static void take_jointly(struct worker *worker, const struct pair *pairs, size_t
     answer_joint(worker, &joint, passed, passed && shadow, answer);
     answer->ends_ns = passed ? first_end(&joint) : 0;
     for (size_t i = 0; i < count; i++)
-        if (!joint.disabled[i])
-            try_candidate(worker, &pairs[i], i, weir_policy_find_table(pairs[i].policy, pairs[i].key, NULL),
+        if (!joint.disabled[i] && joint.rules[i] == ADDRESS_UNLISTED)
+            try_candidate(worker, &pairs[i], weir_policy_find_table(pairs[i].policy, pairs[i].key, NULL),
                           answer);
     count_joint(worker, &joint, answer);
 }
@@ -576,7 +601,9 @@ void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t co
         return;
     }
     struct policy_table *ptable = weir_policy_find_table(pairs->policy, pairs->key, &labels);
-    enum policy_mode mode = weir_policy_mode(worker, pairs->policy, pair_said(pairs));
+    enum policy_mode mode = mode_of_pair(worker, pairs);
+    if (take_listed(worker, pairs, mode, answer))
+        return;
     if (__builtin_expect(pairs->policy->leases, 0) && mode != MODE_DISABLED)
         take_leased(worker, pairs, mode, answer);
     else if (__builtin_expect(mode != MODE_DISABLED && !has_previous_table(worker, pairs->policy, ptable), 1))
@@ -587,57 +614,53 @@ void weir_decide_take(struct worker *worker, const struct pair *pairs, size_t co
 
 /* ---- looking ---- */
 
-/* Does the policy table of before the last change of the policy decide, and not the main one? */
-static bool previous_table_decides(const struct worker *worker, const struct pair *pair,
-                                   const struct limit_labels *labels, const struct weir_verdict *previous,
-                                   const struct weir_verdict *main)
+static void peek_leased(struct worker *worker, const struct pair *pair, enum policy_mode mode,
+                        struct answer *answer)
 {
-    if (previous->allowed != main->allowed)
-        return !previous->allowed;
-    if (!previous->allowed)
-        return previous->retry_after_ns > main->retry_after_ns;
-    return has_less(previous, full_units_of_pair(worker, pair, pair->policy->previous, NULL, previous), main,
-                    full_units_of_pair(worker, pair, pair->policy->main, labels, main));
-}
-
-void weir_decide_peek(struct worker *worker, const struct pair *pair, struct answer *answer)
-{
-    const struct policy *policy = pair->policy;
-    const struct limit_labels *labels;
-    struct policy_table *ptable = weir_policy_find_table(policy, pair->key, &labels);
-    enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(pair));
-    struct weir_verdict verdict, previous;
-    if (mode == MODE_DISABLED) {
-        fill_disabled(answer);
-        return;
-    }
-    if (policy->leases)
-        (void)weir_leased_peek(worker, pair, &verdict);
-    else
-        (void)weir_table_peek_at(ptable->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n,
-                                 &verdict);
-    bool both = has_previous_table(worker, policy, ptable);
-    if (both)
-        (void)weir_table_peek_at(policy->previous->table, worker->now_ns, pair->key.bytes, pair->key.len,
-                                 pair->n, &previous);
-    if (both && previous_table_decides(worker, pair, labels, &previous, &verdict)) {
-        fill_answer(answer, &previous);
-        answer->label = ask_label(worker, policy->previous->table, pair->key, previous.limit);
-        answer->by_previous = true;
-    } else {
-        fill_answer(answer, &verdict);
-        answer->label = label_of(worker, policy, ptable, labels, pair->key, verdict.limit);
-    }
+    struct weir_verdict verdict;
+    (void)weir_leased_peek(worker, pair, &verdict);
+    fill_answer(answer, &verdict);
+    answer->label = leased_label(pair->policy);
     answer->charged = 0;
     answer->changed = false;
     if (mode == MODE_SHADOW && !answer->allowed)
         let_through(answer);
 }
 
+static void peek_tables(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
+{
+    struct joint_take joint = {.pairs = pairs, .count = count};
+    bool passed = true, shadow;
+    for (size_t i = 0; i < count; i++)
+        add_parts(worker, &joint, i);
+    for (size_t i = 0; i < joint.part_count; i++) {
+        const struct pair *pair = &pairs[joint.parts[i].pair];
+        passed &= weir_table_peek_at(joint.parts[i].ptable->table, worker->now_ns, pair->key.bytes,
+                                     pair->key.len, pair->n, &joint.verdicts[i]);
+    }
+    shadow = !passed && joint.parts[0].shadow;
+    if (shadow)
+        drop_pair(&joint, pairs->of);
+    answer_joint(worker, &joint, passed || shadow, shadow, answer);
+    answer->charged = 0;
+    answer->changed = false;
+}
+
+void weir_decide_peek(struct worker *worker, const struct pair *pairs, size_t count, struct answer *answer)
+{
+    enum policy_mode mode = mode_of_pair(worker, pairs);
+    if (is_listed(pairs, mode, answer))
+        return;
+    if (pairs->policy->leases && mode != MODE_DISABLED)
+        peek_leased(worker, pairs, mode, answer);
+    else
+        peek_tables(worker, pairs, count, answer);
+}
+
 static bool all_pass_anyway(const struct worker *worker, const struct pair *pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (weir_policy_mode(worker, pairs[i].policy, pair_said(&pairs[i])) == MODE_ENFORCE)
+        if (mode_of_pair(worker, &pairs[i]) == MODE_ENFORCE)
             return false;
     return true;
 }
@@ -648,12 +671,15 @@ bool weir_decide_unrecorded(struct worker *worker, const struct pair *pairs, siz
 {
     if (!all_pass_anyway(worker, pairs, count))
         return false;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0, tiers; i < count; i += tiers) {
         struct answer one = {0};
-        weir_decide_peek(worker, &pairs[i], &one);
+        for (tiers = 1; i + tiers < count && pairs[i + tiers].asked; tiers++) {
+        }
+        weir_decide_peek(worker, &pairs[i], tiers, &one);
         count_pair(worker, &pairs[i], one.reason, one.label);
-        one.pair = (int32_t)i;
-        one.policy = count > 1 ? pairs[i].policy->name : NULL;
+        one.part += (int32_t)i;
+        one.pair = (int32_t)pairs[i].of;
+        one.policy = pairs[count - 1].of > 0 ? pairs[i].policy->name : NULL;
         if (i == 0 || (one.reason == ANSWER_SHADOW && answer->reason != ANSWER_SHADOW))
             *answer = one;
     }
@@ -695,11 +721,13 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
     const struct policy *policy = pair->policy;
     const struct limit_labels *labels;
     struct policy_table *ptable = weir_policy_find_table(policy, pair->key, &labels);
-    enum policy_mode mode = weir_policy_mode(worker, policy, pair_said(pair));
+    enum policy_mode mode = mode_of_pair(worker, pair);
     struct weir_verdict verdict = {0};
     bool by_previous = false;
     struct weir_reservation *promise = &answer->promise;
     *promise = (struct weir_reservation){0};
+    if (take_listed(worker, pair, mode, answer))
+        return;
     if (policy->leases && mode != MODE_DISABLED) {
         reserve_leased(worker, pair, mode, timeout_ns, answer);
         return;
@@ -721,68 +749,17 @@ void weir_decide_reserve(struct worker *worker, const struct pair *pair, int64_t
             answer->changed = by_previous || counts_refusals(pair, labels);
         if (mode == MODE_SHADOW && !answer->allowed)
             let_through(answer);
-        try_candidate(worker, pair, 0, ptable, answer);
+        try_candidate(worker, pair, ptable, answer);
     }
     count_pair(worker, pair, answer->reason, answer->label);
     count_answer(worker, answer);
 }
 
-/* ---- the rest ---- */
-
-/* The policy tables that know of this key, at most three; also while the policy is disabled: what is charged
- * has happened. */
-static size_t tables_of_pair(const struct worker *worker, const struct pair *pair,
-                             struct policy_table **ptables)
-{
-    size_t count = 0;
-    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, NULL);
-    ptables[count++] = ptable;
-    if (has_previous_table(worker, pair->policy, ptable))
-        ptables[count++] = pair->policy->previous;
-    if (has_candidate(pair->policy, pair->key, ptable))
-        ptables[count++] = pair->policy->candidate_table;
-    return count;
-}
-
-void weir_decide_give(struct worker *worker, const struct pair *pair)
-{
-    struct policy_table *ptables[3];
-    size_t count = tables_of_pair(worker, pair, ptables);
-    if (pair->policy->leases) {
-        weir_leased_give(worker, pair);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        weir_table_give_at(ptables[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
-}
-
-bool weir_decide_charge(struct worker *worker, const struct pair *pair)
-{
-    struct policy_table *ptables[3];
-    size_t count = tables_of_pair(worker, pair, ptables);
-    bool counted = true;
-    if (pair->policy->leases)
-        return weir_leased_charge(worker, pair);
-    for (size_t i = 0; i < count; i++) {
-        bool done =
-            weir_table_charge_at(ptables[i]->table, worker->now_ns, pair->key.bytes, pair->key.len, pair->n);
-        counted = counted && (done || ptables[i] == pair->policy->candidate_table);
-    }
-    return counted;
-}
-
-void weir_decide_reset(struct worker *worker, const struct pair *pair)
-{
-    struct policy_table *ptable = weir_policy_find_table(pair->policy, pair->key, NULL);
-    struct policy_table *ptables[] = {ptable, pair->policy->previous, pair->policy->candidate_table};
-    for (size_t i = 0; i < sizeof ptables / sizeof *ptables; i++)
-        if (ptables[i])
-            weir_table_reset_at(ptables[i]->table, worker->now_ns, pair->key.bytes, pair->key.len);
-}
+/* ---- ahead of a decision ---- */
 
 uint64_t weir_decide_prefetch(const struct policy *policy, struct slice key)
 {
-    if (key.len > KEY_MAX || policy->pools)
+    if (key.len > KEY_MAX || policy->pools || policy->address)
         return 0;
     struct weir_table *table = weir_policy_find_table(policy, key, NULL)->table;
     uint64_t hash = table_hash(table, key.bytes, key.len);

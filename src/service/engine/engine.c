@@ -8,11 +8,13 @@
 
 #include "base/assert.h"
 #include "base/sat.h"
+#include "service/engine/adjust.h"
 #include "service/engine/count.h"
 #include "service/engine/decide.h"
 #include "service/engine/numbers.h"
 #include "service/engine/request_id.h"
 #include "service/engine/settle.h"
+#include "service/engine/tiers.h"
 #include "service/persist/record_change.h"
 #include "service/policies/freeze.h"
 #include "store/commit.h"
@@ -111,11 +113,21 @@ static bool admit_key(struct worker *worker, const struct request *request, stru
     return weir_user_may_key(request->user, key) || refuse_name(worker, answer, "key", key);
 }
 
+static bool refuse_no_address(struct worker *worker, const struct pair *pair, struct answer *answer)
+{
+    char shown[72];
+    return weir_engine_fail(worker, answer, ENGINE_WRONG,
+                            "'%s' is no IP address, and the keys of policy '%s' are: write 192.0.2.7 or "
+                            "2001:db8::7",
+                            weir_shown(pair->key, shown), pair->policy->name);
+}
+
 /* Its units are decided here, unless its key has moved, or is on its way. */
 static bool is_decided_here(struct worker *worker, struct pair *pair, struct answer *answer)
 {
-    if (__builtin_expect(pair->policy->pools != NULL, 0) && !pair->said.bytes)
-        weir_pair_map(pair);
+    if (__builtin_expect(pair->policy->pools || pair->policy->address, 0) && !pair->said.bytes &&
+        !weir_pair_map(pair))
+        return refuse_no_address(worker, pair, answer);
     if (__builtin_expect(pair->policy->frozen_count == 0, 1))
         return true;
     const struct weir_table *table = weir_policy_find_table(pair->policy, pair->key, NULL)->table;
@@ -196,10 +208,10 @@ static int64_t timeout_of(const struct worker *worker, const struct request *req
 
 static void decide_units(struct worker *worker, const struct request *request, struct answer *answer)
 {
-    if (request->verb == ENGINE_TAKE || request->count > 1)
-        weir_decide_take(worker, request->pairs, request->count, answer);
+    if (request->verb == ENGINE_TAKE || request->part_count > 1)
+        weir_decide_take(worker, request->parts, request->part_count, answer);
     else
-        weir_decide_reserve(worker, request->pairs, timeout_of(worker, request), answer);
+        weir_decide_reserve(worker, request->parts, timeout_of(worker, request), answer);
 }
 
 /* Inside of the records. false: it waits for a fleet, and is to be asked again. */
@@ -222,10 +234,11 @@ static bool decide_in_record(struct worker *worker, const struct request *reques
 /* A reservation takes a place until it is settled or over: each of its policies says for how long at most. */
 static bool check_reservation(struct worker *worker, const struct request *request, struct answer *answer)
 {
-    if (request->count > 1 && request->timeout_ms > 0)
-        return weir_engine_fail(worker, answer, ENGINE_WRONG,
-                                "TIMEOUT needs a single pair: several are reserved now or not at all; "
-                                "leave TIMEOUT out and ask again after retry_after_ms");
+    if (request->part_count > 1 && request->timeout_ms > 0)
+        return weir_engine_fail(
+            worker, answer, ENGINE_WRONG,
+            "TIMEOUT needs a single pair, and a policy of one tier: several are reserved now or not at all; "
+            "leave TIMEOUT out and ask again after retry_after_ms");
     for (size_t i = 0; i < request->count; i++) {
         const struct policy *policy = request->pairs[i].policy;
         if (request->ttl_ms > policy->settings.ttl_max_ms)
@@ -265,7 +278,7 @@ static enum engine_state decide_recorded(struct worker *worker, struct request *
  * there is nothing to record, and nothing to settle: the reservation's number says so. */
 static void decide_unrecorded(struct worker *worker, const struct request *request, struct answer *answer)
 {
-    if (!weir_decide_unrecorded(worker, request->pairs, request->count, answer)) {
+    if (!weir_decide_unrecorded(worker, request->parts, request->part_count, answer)) {
         (void)weir_engine_fail_store(worker, answer);
         return;
     }
@@ -293,12 +306,16 @@ static enum engine_state run_take(struct worker *worker, struct request *request
 
 /* ---- give, charge, reset ---- */
 
+/* With all of its tiers. */
 static bool adjust_pair(struct worker *worker, const struct request *request)
 {
-    if (request->verb == ENGINE_CHARGE)
-        return weir_decide_charge(worker, request->pairs);
-    weir_decide_give(worker, request->pairs);
-    return true;
+    bool done = true;
+    for (size_t i = 0; i < request->part_count; i++)
+        if (request->verb == ENGINE_CHARGE)
+            done &= weir_decide_charge(worker, &request->parts[i]);
+        else
+            weir_decide_give(worker, &request->parts[i]);
+    return done;
 }
 
 static bool adjust_recorded(struct worker *worker, struct request *request, struct answer *answer)
@@ -351,7 +368,8 @@ static void run_reset(struct worker *worker, const struct request *request, stru
             pair->policy->name);
         return;
     }
-    weir_decide_reset(worker, pair);
+    for (size_t i = 0; i < request->part_count; i++)
+        weir_decide_reset(worker, &request->parts[i]);
     answer->allowed = answer->changed = true;
 }
 
@@ -361,7 +379,7 @@ static enum engine_state run_verb(struct worker *worker, struct request *request
 {
     switch (request->verb) {
     case ENGINE_PEEK:
-        weir_decide_peek(worker, request->pairs, answer);
+        weir_decide_peek(worker, request->parts, request->part_count, answer);
         break;
     case ENGINE_GIVE:
     case ENGINE_CHARGE:
@@ -380,7 +398,7 @@ static enum engine_state run_verb(struct worker *worker, struct request *request
     return ENGINE_DONE;
 }
 
-enum engine_state weir_engine_run(struct worker *worker, struct request *request, struct answer *answer)
+static enum engine_state run_parts(struct worker *worker, struct request *request, struct answer *answer)
 {
 #if WEIR_ASSERTIONS
     uint64_t touched = weir_dirty ? weir_dirty->touched : 0;
@@ -401,4 +419,60 @@ enum engine_state weir_engine_run(struct worker *worker, struct request *request
            answer->changed);
 #endif
     return state;
+}
+
+/* ---- tiers of addresses ---- */
+
+static size_t count_parts_of(const struct request *request)
+{
+    size_t count = request->count;
+    for (size_t i = 0; i < request->count; i++)
+        if (request->pairs[i].policy && request->pairs[i].policy->address)
+            count += request->pairs[i].policy->address->tier_count - 1;
+    return count;
+}
+
+/* Each tier is decided as a pair of its own. */
+static bool may_have_parts(struct worker *worker, const struct request *request, size_t count,
+                           struct answer *answer)
+{
+    size_t most = request->verb == ENGINE_RESERVE ? LEDGER_PAIRS : PAIRS_MAX;
+    if (count > most)
+        return weir_engine_fail(
+            worker, answer, ENGINE_WRONG,
+            "at most %zu pairs can be decided together, and each tier of address: is one: "
+            "these are %zu",
+            most, count);
+    return request->verb != ENGINE_ACQUIRE ||
+           weir_engine_fail(worker, answer, ENGINE_WRONG,
+                            "policy '%s' has several tiers, and nobody can wait for all of them at once: use "
+                            "WEIR.TAKE, and ask again after retry_after_ms",
+                            request->pairs[0].policy->name);
+}
+
+static enum engine_state run_tiers(struct worker *worker, struct request *request, struct answer *answer)
+{
+    struct pair parts[PAIRS_MAX];
+    request->part_count = 0;
+    for (size_t i = 0; i < request->count; i++)
+        request->part_count += weir_pair_tiers(worker, &request->pairs[i], parts + request->part_count);
+    ASSERT(request->part_count <= PAIRS_MAX);
+    request->parts = parts;
+    enum engine_state state = run_parts(worker, request, answer);
+    request->parts = NULL;
+    request->part_count = 0;
+    return state;
+}
+
+enum engine_state weir_engine_run(struct worker *worker, struct request *request, struct answer *answer)
+{
+    request->parts = request->pairs;
+    request->part_count = request->count;
+    if (__builtin_expect(!worker->snapshot->any_tiers, 1))
+        return run_parts(worker, request, answer);
+    size_t count = count_parts_of(request);
+    if (count == request->count)
+        return run_parts(worker, request, answer);
+    answer->allowed = answer->waits_for_fleet = false;
+    return may_have_parts(worker, request, count, answer) ? run_tiers(worker, request, answer) : ENGINE_DONE;
 }

@@ -76,13 +76,13 @@ void weir_answer_numbers(struct worker *worker, const struct request *request, s
 {
     struct limit_numbers *numbers = request->numbers, *decided = NULL;
     size_t count = 0;
-    for (size_t i = 0; i < request->count; i++) {
-        size_t previous, some = pair_numbers(worker, &request->pairs[i], numbers + count, &previous);
+    for (size_t i = 0; i < request->part_count; i++) {
+        size_t previous, some = pair_numbers(worker, &request->parts[i], numbers + count, &previous);
         size_t limit = (answer->by_previous ? previous : 0) + (size_t)max64(answer->limit, 0);
-        if ((int32_t)i == answer->pair && answer->limit >= 0 && limit < some)
+        if ((int32_t)i == answer->part && answer->limit >= 0 && limit < some)
             decided = &numbers[count + limit];
         for (size_t k = count; k < count + some; k++) {
-            numbers[k].pair = (int32_t)i;
+            numbers[k].pair = (int32_t)request->parts[i].of;
             if (answer->allowed)
                 numbers[k].retry_after_ns = 0;
         }
@@ -96,9 +96,11 @@ void weir_answer_numbers(struct worker *worker, const struct request *request, s
         answer->decided = *decided;
         return;
     }
-    answer->decided = (struct limit_numbers){.count = INT64_MAX,
-                                             .window_ns = INT64_MAX,
-                                             .burst = INT64_MAX,
-                                             .used = answer->limit == LIMIT_UNKNOWN ? INT64_MAX : 0,
-                                             .remaining = INT64_MAX};
+    answer->decided =
+        (struct limit_numbers){.count = INT64_MAX,
+                               .window_ns = INT64_MAX,
+                               .burst = INT64_MAX,
+                               .used = answer->limit == LIMIT_UNKNOWN ? INT64_MAX : 0,
+                               .remaining = answer->limit == LIMIT_UNKNOWN ? INT64_MAX : answer->remaining,
+                               .retry_after_ns = answer->retry_after_ns};
 }

@@ -28,8 +28,19 @@ struct pair {
     uint64_t hash;     /* of the key, in the policy table that counts it, if it is known already; else 0 */
     struct slice said; /* as it was said, if that is another one: keys of a fleet (weir_pools_key) */
     bool patient;      /* it can wait for units of a fleet: see struct answer */
-    char digest[POOLS_DIGEST]; /* room for a key */
+    char digest[IP_TEXT_MAX]; /* room for a key */
+    struct ip ip;             /* the address that was said, if the policy's keys are addresses */
+    size_t of;                /* its number among the pairs that were said */
+    /* Of a further tier of an address (address_rules.h): the policy that was asked; else NULL. */
+    const struct policy *asked;
 };
+_Static_assert(POOLS_DIGEST <= IP_TEXT_MAX, "a key of a fleet fits");
+
+/* The policy whose mode and counters count. */
+static inline const struct policy *pair_asked(const struct pair *pair)
+{
+    return pair->asked ? pair->asked : pair->policy;
+}
 
 /* The key of a pair, as it was said. */
 static inline struct slice pair_said(const struct pair *pair)
@@ -52,6 +63,9 @@ struct request {
     bool full;                     /* the numbers of all limits are wanted, */
     struct limit_numbers *numbers; /* and there is room for NUMBERS_MAX of them */
     bool store_ill;                /* weir_engine_admit: nothing can be recorded */
+    /* The pairs, with each tier of an address as one of its own: while weir_engine_run decides. */
+    const struct pair *parts;
+    size_t part_count;
     struct pair pairs[PAIRS_MAX];
 };
 
@@ -86,7 +100,9 @@ enum answer_reason {
     ANSWER_FULL,
     ANSWER_DISABLED,
     ANSWER_LOST,
-    ANSWER_SHARED
+    ANSWER_SHARED,
+    ANSWER_EXEMPT, /* the address is in allow: */
+    ANSWER_BLOCKED /* in block: */
 };
 
 #define LIMIT_UNKNOWN INT32_MAX /* of an answer that is told again: it has changed since, or is gone */
@@ -101,6 +117,7 @@ struct answer {
     int64_t reset_after_ns;
     int32_t limit;      /* index in labels; -1: the policy is disabled; or LIMIT_UNKNOWN */
     int32_t pair;       /* which of several decided */
+    int32_t part;       /* the same, among the parts of the request */
     bool by_previous;   /* the limit is one of before the last change of the policy */
     const char *policy; /* its name, if there were several pairs; else NULL */
     const char *label;  /* of the limit that decided; valid for this read section */

@@ -115,8 +115,8 @@ static void list_table_key(const struct policy_table *ptable, struct slice key)
  * record is appended again behind that, never before: see weir_records_leave. */
 static void list_charges(const struct request *request)
 {
-    for (size_t i = 0; i < request->count; i++) {
-        const struct pair *pair = &request->pairs[i];
+    for (size_t i = 0; i < request->part_count; i++) {
+        const struct pair *pair = &request->parts[i];
         list_table_key(weir_policy_find_table(pair->policy, pair->key, NULL), pair->key);
         list_table_key(pair->policy->previous, pair->key);
         list_table_key(pair->policy->candidate_table, pair->key);
@@ -232,11 +232,11 @@ static unsigned limits_digest(const struct pair *pair, const struct policy_table
 static void keep_limit(const struct worker *worker, const struct request *request,
                        const struct answer *answer, struct ledger_verdict *verdict)
 {
-    const struct pair *pair = &request->pairs[answer->pair];
+    const struct pair *pair = &request->parts[answer->part];
     unsigned digest = limits_digest(pair, answer->by_previous ? weir_decide_previous(worker, pair) : NULL);
     unsigned previous = answer->by_previous ? BY_PREVIOUS : 0;
     verdict->limit = (int8_t)answer->limit;
-    verdict->pair = (uint8_t)((unsigned)answer->pair | previous | (digest << DIGEST_SHIFT & 0xff));
+    verdict->pair = (uint8_t)((unsigned)answer->part | previous | (digest << DIGEST_SHIFT & 0xff));
     if (answer->limit >= 0)
         verdict->limit = (int8_t)((unsigned)answer->limit | (digest >> 4 & DIGEST_HIGH) << DIGEST_SHIFT);
 }
@@ -246,11 +246,12 @@ static void recall_limit(struct worker *worker, const struct request *request,
                          const struct ledger_verdict *verdict, struct answer *answer)
 {
     size_t number = verdict->pair & (BY_PREVIOUS - 1);
-    number = number < request->count ? number : 0;
-    const struct pair *pair = &request->pairs[number];
+    number = number < request->part_count ? number : 0;
+    const struct pair *pair = &request->parts[number];
     const struct policy_table *previous = NULL;
     unsigned digest = verdict->pair >> DIGEST_SHIFT;
-    answer->pair = (int32_t)number;
+    answer->part = (int32_t)number;
+    answer->pair = (int32_t)pair->of;
     answer->limit = verdict->limit;
     answer->by_previous = (verdict->pair & BY_PREVIOUS) != 0;
     if (answer->by_previous)
@@ -261,8 +262,11 @@ static void recall_limit(struct worker *worker, const struct request *request,
         if ((answer->by_previous && !previous) || (digest != 0 && digest != limits_digest(pair, previous)))
             answer->limit = LIMIT_UNKNOWN;
     }
-    answer->label =
-        answer->limit == LIMIT_UNKNOWN ? "" : weir_decide_label(worker, pair, previous, answer->limit);
+    if (answer->limit < 0 && answer->reason != ANSWER_DISABLED)
+        answer->label = answer->reason == ANSWER_EXEMPT ? ALLOW_LABEL : BLOCK_LABEL;
+    else
+        answer->label =
+            answer->limit == LIMIT_UNKNOWN ? "" : weir_decide_label(worker, pair, previous, answer->limit);
 }
 
 struct ledger_verdict weir_verdict_of(const struct worker *worker, const struct request *request,
@@ -291,7 +295,7 @@ void weir_verdict_answer(struct worker *worker, const struct ledger_verdict *ver
 {
     *answer = (struct answer){
         .allowed = verdict->allowed != 0,
-        .reason = (enum answer_reason)clamp64(verdict->reason, ANSWER_OK, ANSWER_SHARED),
+        .reason = (enum answer_reason)clamp64(verdict->reason, ANSWER_OK, ANSWER_BLOCKED),
         .remaining = verdict->remaining,
         .retry_after_ns = ns_of(verdict->retry_after_ms),
         .reset_after_ns = ns_of(verdict->reset_after_ms),

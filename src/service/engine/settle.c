@@ -76,9 +76,10 @@ static void write_also(const struct pair *pair, const struct policy_table *ptabl
 
 /* The limits of before a change, which had to agree, and a candidate. */
 static void write_others(const struct worker *worker, const struct pair *pair, const struct answer *answer,
-                         size_t i, struct ledger_reservation *entry)
+                         struct ledger_reservation *entry)
 {
     const struct policy *policy = pair->policy;
+    size_t i = pair->of;
     if ((answer->charged >> i & 1) != 0 && worker->now_ns < policy_previous_ends(policy) &&
         weir_policy_find_table(policy, pair->key, NULL) == policy->main)
         write_also(pair, policy->previous, i, entry);
@@ -110,8 +111,13 @@ void weir_reservation_write(const struct worker *worker, const struct request *r
     entry->owner = weir_ledger_owner(&worker->service->ledger, owner, strlen(owner));
     for (size_t i = 0; i < request->count; i++)
         write_pair(worker, &request->pairs[i], (answer->charged >> i & 1) != 0, i, entry);
-    for (size_t i = 0; i < request->count; i++)
-        write_others(worker, &request->pairs[i], answer, i, entry);
+    for (size_t i = 0; i < request->part_count; i++) { /* for further tiers there is room: see engine.c */
+        const struct pair *tier = &request->parts[i];
+        if (tier->asked && (answer->charged >> tier->of & 1) != 0)
+            write_also(tier, weir_policy_find_table(tier->policy, tier->key, NULL), tier->of, entry);
+    }
+    for (size_t i = 0; i < request->part_count; i++)
+        write_others(worker, &request->parts[i], answer, entry);
     entry->grace_ms = (uint32_t)(request->pairs[0].policy->settings.ids_ns / WEIR_MS) & INT32_MAX;
     int64_t end_ns = sat_add(sat_add(worker->now_ns, answer->wait_ns), ttl_ms * WEIR_MS);
     record->expires_ns = sat_add(end_ns, entry->grace_ms * WEIR_MS);

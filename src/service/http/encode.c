@@ -18,9 +18,10 @@
 #define LIMIT_MAX        (384 + 6 * NAME_MAX_BYTES)
 
 static const char *const reasons[] = {
-    [ANSWER_OK] = "ok",         [ANSWER_LATER] = "later",  [ANSWER_NEVER] = "never",
-    [ANSWER_SHADOW] = "shadow", [ANSWER_FULL] = "full",    [ANSWER_DISABLED] = "disabled",
-    [ANSWER_LOST] = "lost",     [ANSWER_SHARED] = "shared"};
+    [ANSWER_OK] = "ok",          [ANSWER_LATER] = "later",   [ANSWER_NEVER] = "never",
+    [ANSWER_SHADOW] = "shadow",  [ANSWER_FULL] = "full",     [ANSWER_DISABLED] = "disabled",
+    [ANSWER_LOST] = "lost",      [ANSWER_SHARED] = "shared", [ANSWER_EXEMPT] = "exempt",
+    [ANSWER_BLOCKED] = "blocked"};
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
 

@@ -246,6 +246,7 @@ static void write_key(struct forward_decision *decision, const char *front, stru
 }
 
 struct forward_question {
+    const struct snapshot *snapshot;
     const struct http_rules *rules;
     const struct http_request *request;
     const char *peer;
@@ -279,6 +280,8 @@ static enum key_found find_address_key(const struct forward_question *asked, int
         return KEY_ABSENT;
     size_t len = weir_ip_write(&client, bits > 0 ? bits : (int)usual, address);
     write_key(decision, "address", (struct slice){address, len}, false);
+    (void)weir_ip_write(&client, 128, address);
+    (void)snprintf(decision->address, sizeof decision->address, "address:%s", address);
     return KEY_PRESENT;
 }
 
@@ -359,6 +362,11 @@ static enum forward_outcome take_route(const struct forward_question *asked, con
             (struct slice){route->policies.texts[i], strlen(route->policies.texts[i])};
         decision->pairs[i].key = decision->pairs[0].key;
     }
+    for (size_t i = 0; i < route->policies.count && route->keys[at].kind == ROUTE_ADDRESS; i++) {
+        const struct policy *policy = weir_snapshot_policy(asked->snapshot, decision->pairs[i].policy);
+        if (policy && policy->address)
+            decision->pairs[i].key = (struct slice){decision->address, strlen(decision->address)};
+    }
     return FORWARD_TAKE;
 }
 
@@ -366,7 +374,7 @@ enum forward_outcome weir_forward_auth(const struct snapshot *snapshot, const st
                                        const char *peer, struct forward_decision *decision)
 {
     const struct http_rules *rules = snapshot->http;
-    struct forward_question asked = {rules, request, peer, {NULL, 0}};
+    struct forward_question asked = {snapshot, rules, request, peer, {NULL, 0}};
     struct original_request original;
     struct http_path path;
     const char *why;

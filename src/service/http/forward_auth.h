@@ -37,6 +37,7 @@ struct forward_decision {
     enum unavailable_rule on_unavailable;
     char reason[FORWARD_REASON_MAX]; /* FORWARD_ALLOW and FORWARD_REFUSE: why, in words */
     char key[FORWARD_KEY_MAX];
+    char address[FORWARD_KEY_MAX]; /* for policies that make prefixes of it themselves */
 };
 
 /* Decides about a request whose path is /auth, or begins with /auth/. `peer` is the address of the other end

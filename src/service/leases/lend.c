@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/sat.h"
+#include "service/engine/adjust.h"
 #include "service/engine/count.h"
 #include "service/leases/leased.h"
 #include "service/run.h"
@@ -107,7 +108,7 @@ static int64_t peek_root_table(struct worker *worker, const struct lease_request
     struct pair pair = ask->pair;
     struct answer answer;
     pair.n = n;
-    weir_decide_peek(worker, &pair, &answer);
+    weir_decide_peek(worker, &pair, 1, &answer);
     result->left = answer.remaining == INT64_MAX ? -1 : answer.remaining;
     result->retry_ns = answer.retry_after_ns;
     return answer.remaining;

@@ -138,6 +138,8 @@ static void put_policy_block(struct buffer *out, const struct policy *policy)
         put_frozen(out, &policy->frozen[i]);
     if (policy->pools || policy->fleet_in_catalogue)
         weir_catalogue_put_number(out, CATALOGUE_FLEET);
+    else if (policy->address || policy->is_tier || policy->address_in_catalogue)
+        weir_catalogue_put_number(out, CATALOGUE_ADDRESS);
     weir_catalogue_block_end(out, began);
 }
 
@@ -393,8 +395,9 @@ static void read_catalogue_policy(struct catalogue_restore *restoring, struct ca
     read_overrides(restoring, reader, policy, true);
     read_overrides(restoring, reader, policy, false);
     read_frozen(reader, policy);
-    policy->fleet_in_catalogue =
-        reader->at < reader->end && weir_catalogue_within(reader, 0, CATALOGUE_FLEET) == CATALOGUE_FLEET;
+    int64_t kind = reader->at < reader->end ? weir_catalogue_within(reader, 0, CATALOGUE_ADDRESS) : 0;
+    policy->fleet_in_catalogue = kind == CATALOGUE_FLEET;
+    policy->address_in_catalogue = kind == CATALOGUE_ADDRESS;
     if (!policy->labels || policy->settings.ttl_max_ms < policy->settings.ttl_ms ||
         (policy->candidate_table != NULL) != (policy->candidate != NULL))
         reader->wrong = true;

@@ -7,7 +7,8 @@
  *   what users hold of request ids, reservations, steps and client keys: a block for each, with a number for
  *   each user, whose upper half tells which one, its lower half which part of them (fair_share.h);
  *   1 if time is that of --test-clock: nothing, if it is the usual one. Behind the other parts of a policy
- * stands 1 if it is one of a fleet: its coordinator, perhaps with a password, is the file's alone
+ * stands 1 if it is one of a fleet: its coordinator, perhaps with a password, is the file's alone; or 2 if
+ * its keys are addresses, or prefixes of them: tiers and lists are the file's alone, too
  *
  * Ends of modes and overrides are of the wall clock.
  */
@@ -19,6 +20,7 @@
 
 #define CATALOGUE_TEST_CLOCK 1
 #define CATALOGUE_FLEET      1
+#define CATALOGUE_ADDRESS    2
 
 /* Of everything, with the policies of that snapshot. Under `change`. false: out of memory, or too large. */
 bool weir_server_catalogue_write(struct service *service, const struct snapshot *snapshot,

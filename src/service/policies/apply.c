@@ -161,6 +161,15 @@ static int64_t keys_of(const struct config_apply *apply, const struct config_pol
                           : weir_growth_first(apply->edit.service, text, apply->config->policy_count);
 }
 
+/* What the first tier counted under other prefixes is asked for no more. */
+static void set_address(struct policy *policy, const struct config_policy *from)
+{
+    weir_address_rules_drop(policy->address);
+    policy->address = weir_address_rules_ref(from->address);
+    policy->is_tier = from->is_tier;
+    policy->address_in_catalogue = false;
+}
+
 static bool apply_limits(struct config_apply *apply, struct policy *policy, const struct config_policy *from)
 {
     char text[SPEC_TEXT_MAX], candidate[SPEC_TEXT_MAX];
@@ -168,8 +177,11 @@ static bool apply_limits(struct config_apply *apply, struct policy *policy, cons
     if (!weir_edit_read(edit, limits_of(from), text) ||
         (from->candidate && !weir_edit_read(edit, from->candidate, candidate)))
         return false;
-    struct edit_limits to = {text, keys_of(apply, from, text), false,
+    bool other_keys =
+        from->address && policy->address && !weir_address_same_tier(from->address, policy->address);
+    struct edit_limits to = {text, keys_of(apply, from, text), other_keys,
                              policy->main && policy->settings.on_full != from->settings.on_full};
+    set_address(policy, from);
     policy->settings = from->settings;
     return weir_edit_limits(edit, policy, &to) && check_keys_fit(apply, policy, from) &&
            weir_edit_candidate(edit, policy, from->candidate ? candidate : NULL, to.keys);
@@ -288,13 +300,18 @@ static bool apply_policies(struct config_apply *apply)
         return fail_missing(apply, CONFIG_EMPTY);
     for (size_t i = 0; i < now->policy_count; i++) {
         const struct policy *policy = now->policies[i];
-        bool goes = no_file ? policy->fleet_in_catalogue : policy->from_file;
+        bool unknown = policy->fleet_in_catalogue || policy->address_in_catalogue;
+        bool goes = no_file ? unknown : policy->from_file;
         if (!goes || is_policy_in_config(apply->config, policy->name))
             continue;
-        if (no_file) /* its coordinator is not noted, and alone it must not decide */
+        if (no_file &&
+            policy->fleet_in_catalogue) /* its coordinator is not noted, and alone it must not decide */
             weir_log(LOG_WARN_LEVEL, "fleet-policy-left-out", LOG_TEXT("policy", policy->name),
                      LOG_TEXT("do", "start with the file that has its coordinator"));
-        ASSERT(policy->from_file || policy->fleet_in_catalogue); /* what commands have set stays */
+        else if (no_file) /* nor are its tiers and lists */
+            weir_log(LOG_WARN_LEVEL, "address-policy-left-out", LOG_TEXT("policy", policy->name),
+                     LOG_TEXT("do", "start with the file that has its address:, allow: and block:"));
+        ASSERT(policy->from_file || unknown); /* what commands have set stays */
         if (!weir_snapshot_put(apply->edit.next, policy->name, NULL))
             return weir_edit_out_of_memory(&apply->edit);
     }

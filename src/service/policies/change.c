@@ -24,6 +24,20 @@ static bool refuse_fleet(struct edit *edit, const struct policy *policy, const c
                           do_instead);
 }
 
+/* What the file says of addresses is not changed by commands. */
+static bool refuse_tiers(struct edit *edit, const struct policy *policy)
+{
+    if (policy->is_tier)
+        return weir_edit_fail(edit, EPERM,
+                              "'%.63s' is a tier of address: of the policy in front of the '/': "
+                              "change the file, and WEIR.RELOAD",
+                              policy->name);
+    return !(policy->address && policy->address->has_tiers) ||
+           weir_edit_fail(edit, EPERM,
+                          "policy '%.63s' has address: in the file: change that, and WEIR.RELOAD",
+                          policy->name);
+}
+
 static struct policy *new_policy(struct edit *edit, struct slice name)
 {
     char why[200], text[CONFIG_NAME_MAX + 1] = "";
@@ -58,6 +72,8 @@ bool weir_change_policy(struct service *service, struct slice name, const char *
                              refuse_fleet(&edit, has,
                                           has->leases ? "change its pool by weir quota set, and the file"
                                                       : "change the file, and WEIR.RELOAD"));
+    if (has && !refuse_tiers(&edit, has))
+        return weir_edit_end(&edit, false);
     struct policy *policy = has ? weir_edit_copy(&edit, has) : new_policy(&edit, name);
     if (!policy)
         return weir_edit_end(&edit, false);
@@ -85,7 +101,7 @@ bool weir_change_candidate(struct service *service, struct slice name, const cha
     if (!weir_edit_begin(&edit, service, err))
         return false;
     const struct policy *has = weir_edit_find(&edit, name);
-    if (!has || (limits && !weir_edit_read(&edit, limits, text)))
+    if (!has || !refuse_tiers(&edit, has) || (limits && !weir_edit_read(&edit, limits, text)))
         return weir_edit_end(&edit, false);
     if (has->pools)
         return weir_edit_end(
@@ -104,7 +120,8 @@ bool weir_change_remove(struct service *service, struct slice name, bool forget,
     const struct policy *has = weir_edit_find(&edit, name);
     edit.forgets = forget;
     return weir_edit_end(
-        &edit, has && (weir_snapshot_put(edit.next, has->name, NULL) || weir_edit_out_of_memory(&edit)));
+        &edit, has && refuse_tiers(&edit, has) &&
+                   (weir_snapshot_put(edit.next, has->name, NULL) || weir_edit_out_of_memory(&edit)));
 }
 
 /* ---- modes ---- */
@@ -146,6 +163,8 @@ static bool mode_for_one(struct edit *edit, struct slice name, enum policy_mode 
                          int64_t for_ns)
 {
     const struct policy *has = weir_edit_find(edit, name);
+    if (has && has->is_tier && !refuse_tiers(edit, has))
+        return false;
     struct policy *policy = has ? weir_edit_copy(edit, has) : NULL;
     if (!policy)
         return false;
@@ -187,6 +206,24 @@ static struct edit_override override_of(struct slice key)
     return to;
 }
 
+/* Of a policy whose keys are addresses: the tier that it belongs to, and the key there, in `text`. */
+static const struct policy *find_override_tier(struct edit *edit, const struct policy *policy,
+                                               struct edit_override *to, char text[static IP_TEXT_MAX])
+{
+    char why[ADDRESS_WHY_MAX];
+    if (!policy || !policy->address)
+        return policy;
+    struct slice prefix = {to->key.bytes, to->prefix ? 0 : to->key.len};
+    size_t tier = weir_address_tier_of(policy->address, prefix, text, why);
+    if (tier == SIZE_MAX) {
+        (void)weir_edit_fail(edit, EINVAL, "%s", why);
+        return NULL;
+    }
+    to->key = (struct slice){text, strlen(text)};
+    const char *name = policy->address->tiers[tier].name;
+    return weir_edit_find(edit, (struct slice){name, strlen(name)});
+}
+
 static bool alter_override(struct edit *edit, const struct policy *has, const struct edit_override *to)
 {
     struct policy *policy = weir_edit_copy(edit, has);
@@ -202,8 +239,9 @@ bool weir_change_override(struct service *service, struct slice policy, struct s
     char text[SPEC_TEXT_MAX];
     if (!weir_edit_begin(&edit, service, err))
         return false;
-    const struct policy *has = weir_edit_find(&edit, policy);
+    char prefix[IP_TEXT_MAX];
     struct edit_override to = override_of(key);
+    const struct policy *has = find_override_tier(&edit, weir_edit_find(&edit, policy), &to, prefix);
     if (!has || !weir_edit_read(&edit, limits, text))
         return weir_edit_end(&edit, false);
     if (has->pools)
@@ -221,8 +259,9 @@ bool weir_change_unoverride(struct service *service, struct slice policy, struct
     struct edit edit;
     if (!weir_edit_begin(&edit, service, err))
         return false;
-    const struct policy *has = weir_edit_find(&edit, policy);
+    char prefix[IP_TEXT_MAX];
     struct edit_override to = override_of(key);
+    const struct policy *has = find_override_tier(&edit, weir_edit_find(&edit, policy), &to, prefix);
     bool found = false;
     if (has)
         (void)weir_edit_override_at(has, to.prefix, to.key, &found);

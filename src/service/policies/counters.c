@@ -106,21 +106,30 @@ static bool list_labels(struct limit_counters *limits, struct policy_counters *c
     return true;
 }
 
+static bool list_limits(struct limit_counters *limits, struct policy_counters *counters, const char *text)
+{
+    struct limit_labels *labels = weir_labels_new(text);
+    bool listed = labels && list_labels(limits, counters, labels);
+    free(labels);
+    return listed;
+}
+
 static bool list_override(struct limit_counters *limits, struct policy_counters *counters,
                           const struct policy_override *override)
 {
     if (override->labels || limits->count > LIMIT_COUNTERS_MAX || !override->limits)
         return list_labels(limits, counters, override->labels);
-    struct limit_labels *labels = weir_labels_new(override->limits);
-    bool listed = labels && list_labels(limits, counters, labels);
-    free(labels);
-    return listed;
+    return list_limits(limits, counters, override->limits);
 }
 
 static bool list_all(struct limit_counters *limits, const struct policy *policy)
 {
     struct policy_counters *counters = policy->counters;
     bool good = list_counter(limits, counters, OTHER_LIMITS) && list_labels(limits, counters, policy->labels);
+    if (good && policy->address && policy->address->list)
+        good = list_counter(limits, counters, BLOCK_LABEL);
+    for (size_t i = 1; good && policy->address && i < policy->address->tier_count; i++)
+        good = list_limits(limits, counters, policy->address->tiers[i].limits);
     for (size_t i = 0; good && i < policy->prefix_count; i++)
         good = list_override(limits, counters, &policy->prefixes[i]);
     for (size_t i = 0; good && i < policy->key_count; i++)

@@ -21,6 +21,8 @@
 #define LABEL_MAX          128
 #define LIMIT_COUNTERS_MAX 32 /* labels of a policy that are counted apart; the rest shares OTHER_LIMITS */
 #define OTHER_LIMITS       "other"
+#define BLOCK_LABEL        "block" /* of what block: of a policy refuses, and allow: lets pass: */
+#define ALLOW_LABEL        "allow"
 
 /* What clients speak; counters of decisions have one of each. */
 enum protocol { PROTOCOL_RESP, PROTOCOL_HTTP, PROTOCOLS };

@@ -101,6 +101,12 @@ static bool refuse_previous_limits(struct edit *edit, const struct policy *polic
 static bool freeze_range(struct edit *edit, struct slice name, struct export_range range, struct slice url)
 {
     const struct policy *has = weir_edit_find(edit, name);
+    if (has && url.len > 0 && (has->is_tier || (has->address && has->address->tier_count > 1)))
+        return weir_edit_fail(
+            edit, EPERM,
+            "policy '%.63s' counts an address in several tiers, whose keys cannot move apart "
+            "from each other: they cannot be frozen",
+            has->name);
     struct policy *policy = has && refuse_previous_limits(edit, has) ? weir_edit_copy(edit, has) : NULL;
     return policy && weir_edit_put(edit, policy, weir_policy_freeze(policy, range, url, edit->err));
 }

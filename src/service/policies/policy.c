@@ -212,6 +212,7 @@ struct policy *weir_policy_copy(const struct policy *policy)
     (void)weir_policy_table_ref(copy->candidate_table);
     (void)weir_policy_table_ref(copy->previous);
     (void)weir_pools_ref(copy->pools);
+    (void)weir_address_rules_ref(copy->address);
     if (copy->counters)
         atomic_fetch_add_explicit(&copy->counters->refs, 1, memory_order_relaxed);
     copy->labels = policy->labels ? copy_labels(policy->labels) : NULL;
@@ -290,6 +291,7 @@ void weir_policy_drop(struct policy *policy)
     weir_policy_table_free(policy->candidate_table);
     weir_policy_table_free(policy->previous);
     weir_pools_drop(policy->pools);
+    weir_address_rules_drop(policy->address);
     weir_limit_counters_free(policy->limit_counters);
     weir_counters_free(policy->counters);
     free_labels(policy->labels);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/buffer.h"
+#include "config/address_rules.h"
 #include "service/leases/pools.h"
 #include "service/policies/counters.h"
 
@@ -101,7 +102,12 @@ struct policy {
     struct limit_counters *limit_counters; /* of this edition; made when its snapshot is sealed */
     struct fleet_pools *pools;             /* of a fleet; NULL: this server counts for itself */
     bool leases; /* its units come from elsewhere: it has pools, and is no root. `main` is empty */
-    bool fleet_in_catalogue; /* restored as one of a fleet, of which the catalogue does not say more */
+    /* Its keys are addresses: a reference; or NULL. */
+    struct address_rules *address;
+    bool is_tier;              /* a further tier of another policy: see address_rules.h */
+    bool address_in_catalogue; /* restored as one with `address` or `is_tier`, of which the catalogue does not
+                                  say more */
+    bool fleet_in_catalogue;   /* restored as one of a fleet, of which the catalogue does not say more */
     struct policy_override *prefixes; /* the longest first, those of one length sorted by bytes */
     size_t prefix_count;
     struct policy_override *keys; /* sorted by bytes */

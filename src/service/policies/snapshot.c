@@ -60,6 +60,15 @@ struct policy *weir_snapshot_policy(const struct snapshot *snapshot, struct slic
     }
 }
 
+struct policy *weir_snapshot_tier(const struct snapshot *snapshot, const struct policy *policy, size_t tier)
+{
+    ASSERT(policy->address && tier > 0 && tier < policy->address->tier_count);
+    const char *name = policy->address->tiers[tier].name;
+    struct policy *found = weir_snapshot_policy(snapshot, (struct slice){name, strlen(name)});
+    ASSERT(found && found->is_tier); /* both come and go with the file */
+    return found;
+}
+
 struct policy_table *weir_snapshot_policy_table(const struct snapshot *snapshot, uint64_t serial)
 {
     size_t low = 0, high = snapshot->ptable_count;
@@ -185,10 +194,12 @@ static bool list_policy_tables(struct snapshot *snapshot)
     snapshot->ptables = calloc(most + 1, sizeof *snapshot->ptables);
     if (!snapshot->ptables)
         return false;
-    snapshot->any_frozen = snapshot->any_leases = snapshot->any_headers = false;
+    snapshot->any_frozen = snapshot->any_leases = snapshot->any_headers = snapshot->any_tiers = false;
     for (size_t i = 0; i < snapshot->policy_count; i++) {
         snapshot->any_frozen |= snapshot->policies[i]->frozen_count > 0;
         snapshot->any_leases |= snapshot->policies[i]->leases;
+        const struct address_rules *address = snapshot->policies[i]->address;
+        snapshot->any_tiers |= address && address->tier_count > 1;
         snapshot->any_headers |= snapshot->policies[i]->settings.headers > 0;
     }
     for (size_t i = 0; i < snapshot->policy_count; i++)

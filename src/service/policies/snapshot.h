@@ -24,6 +24,7 @@ struct snapshot {
     bool any_frozen;         /* keys of a policy */
     bool any_headers;        /* policies whose answers over HTTP have fields of their own */
     bool any_leases;         /* policies whose units come from a fleet */
+    bool any_tiers;          /* policies with several tiers of addresses */
     /* WEIR.POLICY MODE *: stands above all modes until it ends. */
     bool mode_for_all;
     enum policy_mode all_mode;
@@ -34,6 +35,8 @@ struct snapshot {
 };
 
 struct policy *weir_snapshot_policy(const struct snapshot *snapshot, struct slice name); /* NULL: none */
+/* The policy of a further tier (address_rules.h), from 1. */
+struct policy *weir_snapshot_tier(const struct snapshot *snapshot, const struct policy *policy, size_t tier);
 struct policy_table *weir_snapshot_policy_table(const struct snapshot *snapshot,
                                                 uint64_t serial); /* NULL: gone */
 /* The policy of a fleet's pool: NAME, or POLICY:key of one that has a pool for each key. */

@@ -68,7 +68,10 @@ void weir_dump_definition(const struct policy *policy, struct buffer *out)
         else
             weir_buffer_print(out, "%" PRId64, *key_number(setting, &policy->settings));
     }
-    weir_buffer_print(out, "%s\n", policy->pools ? " fleet=1" : "");
+    weir_buffer_print(out, "%s\n",
+                      policy->pools                        ? " fleet=1"
+                      : policy->address || policy->is_tier ? " address=1"
+                                                           : "");
     for (size_t i = 0; i < policy->key_count; i++)
         put_dump_override(out, &policy->keys[i]);
     for (size_t i = 0; i < policy->prefix_count; i++)

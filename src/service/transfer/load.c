@@ -74,6 +74,11 @@ static bool make_loaded_policy(struct edit *edit, const struct policy_definition
         return weir_edit_fail(edit, EPERM,
                               "the policy of the dump shares its limit with other servers: write it, with "
                               "fleet:, into the file of this server, reload, and load again");
+    if (definition->address)
+        return weir_edit_fail(
+            edit, EPERM,
+            "the keys of this policy are addresses: write it, with its address:, allow: and "
+            "block:, into the file of this server, reload, and load again");
     if (edit->now->policy_count >= CONFIG_POLICIES_MAX)
         return weir_edit_fail(edit, ENOSPC, "there are 1024 policies already, the most there can be");
     struct policy *policy = weir_policy_make(definition->name, edit->service->options.workers + 1);

@@ -80,6 +80,10 @@ static bool read_setting(struct policy_definition *definition, struct slice word
         definition->fleet = slice_is(value, "1");
         return definition->fleet;
     }
+    if (is_setting(word, "address", &value)) {
+        definition->address = slice_is(value, "1");
+        return definition->address;
+    }
     const struct config_key *key;
     for (size_t i = 0; (key = weir_setting_at(i)); i++)
         if (is_setting(word, key->dumped, &value))

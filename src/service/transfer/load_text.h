@@ -20,7 +20,8 @@ struct policy_definition {
     enum policy_mode mode;
     int percent;
     struct policy_settings settings;
-    bool fleet; /* alone it must not decide: it is not made, but may be there */
+    bool fleet;   /* alone it must not decide: it is not made, but may be there */
+    bool address; /* as well: its tiers and lists are the file's */
 };
 bool weir_definition_read(struct policy_definition *definition, const struct slice *lines, size_t count,
                           struct weir_error *err);

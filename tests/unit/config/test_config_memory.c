@@ -42,7 +42,12 @@ static const char text[] =
     "      - {key: \"k*\", limits: unlimited}\n"
     "  - {name: q, limits: 5/s}\n"
     "  - {name: f, limits: 50/s algo=quota, fleet: {coordinator: \"redis://u:p@h1,h2/1\", nodes: 2}}\n"
-    "  - {name: g, limits: 500/s burst=900, fleet: {coordinator: \"local:\", keys: each}}\n";
+    "  - {name: g, limits: 500/s burst=900, fleet: {coordinator: \"local:\", keys: each}}\n"
+    "  - name: h\n"
+    "    address: [{v4: 32, v6: 64, limits: 5/m}, {v4: 24, v6: 48, limits: 50/m}]\n"
+    "    allow: [10.0.0.0/8, 10.1.2.3]\n"
+    "    block: [\"2001:db8::/32\"]\n"
+    "    overrides: [{key: 192.0.2.0/24, limits: 5/s}]\n";
 
 static struct config *parse(void)
 {

@@ -154,6 +154,32 @@ TEST(what_is_printed_reads_back_as_the_same)
     free(text);
 }
 
+TEST(tiers_and_lists_are_printed_as_they_were_said)
+{
+    static const char text[] = "policies:\n"
+                               "  - name: login\n"
+                               "    address:\n"
+                               "      - v4: 32\n"
+                               "        v6: 64\n"
+                               "        limits: [5/m]\n"
+                               "      - v4: 24\n"
+                               "        v6: 48\n"
+                               "        limits: [50/m, 1k/d]\n"
+                               "    allow: [10.0.0.0/8]\n"
+                               "    block: [192.0.2.7, \"2001:db8::/32\"]\n";
+    static const char overrides[] = "    overrides:\n"
+                                    "      - key: 192.0.2.7\n"
+                                    "        limits: [8/m]\n"
+                                    "      - key: 192.0.2.0/24\n"
+                                    "        limits: [9/m]\n";
+    char both[1024];
+    (void)snprintf(both, sizeof both, "%s%s  - {name: next, limits: 1/s}\n", text, overrides);
+    char *printed = twice(both, strlen(both));
+    if (CHECK(printed != NULL))
+        CHECK(strstr(printed, text) && strstr(printed, overrides) && !strstr(printed, "24-48"));
+    free(printed);
+}
+
 TEST(what_nobody_said_is_printed_too)
 {
     char *text = twice("", 0);

@@ -3,8 +3,8 @@
  * Paths, hosts and addresses: no spelling of a path slips past a pattern, and an address is known whatever
  * it is written like.
  */
-#include "check.h"
 #include "base/address.h"
+#include "check.h"
 #include "http/path.h"
 
 static struct slice slice_of(const char *text)
