@@ -52,7 +52,10 @@ bool weir_path_read(struct slice text, struct http_path *path, const char **why)
     struct slice rest = {path->bytes, len}, segment;
     path->count = 0;
     while (next_segment(&rest, &segment)) {
-        if (slice_is(segment, "."))
+        const char *parameters = memchr(segment.bytes, ';', segment.len); /* some servers ignore them */
+        if (parameters)
+            segment.len = (size_t)(parameters - segment.bytes);
+        if (segment.len == 0 || slice_is(segment, "."))
             continue;
         if (slice_is(segment, "..")) {
             path->count -= path->count > 0;

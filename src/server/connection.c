@@ -264,8 +264,9 @@ static const char *out_of_patience(const struct connection *connection, int64_t 
         return NULL;
     if (half && time_ms - connection->asked_ms > timeouts->stuck_ms)
         return "half a request and no more";
-    if (weir_connection_is_unauthenticated(connection) &&
-        time_ms - connection->began_ms > timeouts->login_timeout_ms)
+    /* Probes over HTTP need no login, and keep their connection by asking. */
+    int64_t since_ms = connection->protocol == PROTOCOL_HTTP ? connection->asked_ms : connection->began_ms;
+    if (weir_connection_is_unauthenticated(connection) && time_ms - since_ms > timeouts->login_timeout_ms)
         return connection->awaits_proxy  ? "did not send the header of the PROXY protocol"
                : connection->handshaking ? "did not finish the TLS handshake"
                                          : "did not log in";
@@ -357,6 +358,8 @@ static void on_arrival(void *arg)
     connection->began_ms = connection->asked_ms = connection->wrote_ms = connection_now_ms(connection);
     if (!connection->watch || !watch_anew(connection))
         weir_connection_close(connection, "no memory to watch it");
+    else if (connection->awaits_proxy && !weir_session_is_of_proxy(&connection->session, io_thread->worker))
+        weir_connection_close(connection, "it speaks the PROXY protocol and is not in trusted_proxies:");
     else if (connection->displaced) /* before it was in the list that is looked through for such */
         weir_connection_close(connection, NULL);
     else if (io_thread->draining)

@@ -39,10 +39,11 @@ static void close_loading_client(int fd)
 static bool asks_for_life(int fd)
 {
     struct pollfd file = {.fd = fd, .events = POLLIN};
-    char request[16];
-    if (poll(&file, 1, ASK_MS) <= 0 || recv(fd, request, sizeof request, MSG_DONTWAIT | MSG_PEEK) < 12)
+    char request[16] = "";
+    if (poll(&file, 1, ASK_MS) <= 0 || recv(fd, request, sizeof request - 1, MSG_DONTWAIT | MSG_PEEK) <= 0)
         return false;
-    return memcmp(request, "GET /livez ", 11) == 0 || memcmp(request, "GET /healthz", 12) == 0;
+    const char *path = request + strcspn(request, " ");
+    return strncmp(path, " /livez ", 8) == 0 || strncmp(path, " /health", 8) == 0;
 }
 
 static void answer_http_loading(int fd)

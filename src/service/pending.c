@@ -141,7 +141,7 @@ static struct pending *new_job(struct call *call)
     if (!pending && bytes_of(call) > JOB_BYTES)
         weir_call_error(call, "ERR that is too long; at most %d bytes", JOB_BYTES);
     else if (!pending)
-        weir_call_error(call, "ERR out of memory: nothing was changed");
+        weir_call_error(call, "UNAVAILABLE out of memory: nothing was changed");
     return pending;
 }
 
@@ -156,7 +156,7 @@ bool weir_pending_login(struct call *call, const struct login *login)
 {
     struct login *copy = malloc(sizeof *copy);
     if (!copy) {
-        weir_call_error(call, "ERR out of memory: nothing was changed");
+        weir_call_error(call, "UNAVAILABLE out of memory: nothing was changed");
         return false;
     }
     struct pending *pending = new_job(call);
@@ -187,6 +187,7 @@ uint64_t weir_pending_whose(const struct session *session)
 static struct call call_of_pending(struct worker *worker, struct session *session, struct buffer *out)
 {
     struct pending *pending = session->pending;
+    pending->http.closes |= atomic_load_explicit(&worker->service->draining, memory_order_relaxed);
     return (struct call){.worker = worker,
                          .session = session,
                          .user = weir_session_user(session, worker->snapshot),

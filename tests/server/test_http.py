@@ -232,6 +232,19 @@ class Batch(HttpTest):
             self.assertIn("requests[1]", got.json["detail"])
         self.assertEqual(client.get("/v1/peek/api/k").json["remaining"], 5)
 
+    def test_an_op_is_a_text_and_its_own(self):
+        client = self.http()
+        for wrong in ({"policy": "api", "key": "reset", "op": [1]}, {"policy": "reset", "op": True, "key": "k"}):
+            got = client.post("/v1/batch", {"requests": [wrong]})
+            self.assertEqual((got.status, "'op' is a text" in got.json["detail"]), (400, True))
+
+    def test_pairs_of_all_requests_are_bounded_together(self):
+        client = self.http(config=POLICIES)
+        eight = {"pairs": [{"policy": "wide", "key": f"k{i}"} for i in range(8)]}
+        self.assertEqual(client.post("/v1/batch", {"requests": [eight] * 125}).status, 200)
+        self.assertEqual(client.post("/v1/batch", {"requests": [eight] * 126}).status, 400)
+        self.assertEqual(client.get("/v1/peek/wide/k0").json["used"], 125)
+
     def test_an_empty_batch(self):
         self.assertEqual(self.http().post("/v1/batch", {"requests": []}).json, {"answers": []})
 
@@ -396,7 +409,11 @@ class Logins(HttpTest):
         client = self.http(config=self.users(f"  - {{name: mobile, token_sha256: {digest}, may: [take]}}\n"))
         self.assertEqual(client.get("/v1/take/api/k", Authorization="Bearer token-of-shop").status, 200)
         self.assertEqual(client.get("/v1/info", Authorization="Bearer token-of-shop").status, 403)
-        self.assertEqual(client.get("/v1/take/api/k", Authorization="Bearer token-of-shoq").status, 401)
+        for attempt in range(20):
+            got = self.client().get("/v1/take/api/k", Authorization=f"Bearer wrong-token-{attempt}")
+            self.assertIn(got.status, (401, 429))
+        self.assertEqual(got.status, 429)
+        self.assertEqual(self.client().get("/v1/take/api/k", Authorization="Bearer token-of-shop").status, 200)
 
 
 class Browsers(HttpTest):
@@ -455,6 +472,23 @@ routes_default: allow
                          X_Api_Key="k1")
         self.assertEqual((got.status, got["ratelimit"] is None), (429, False))
         self.assertEqual(client.get("/auth/api/x?status=200", X_Api_Key="k1").status, 429)
+
+    def test_another_spelling_is_no_other_key_and_no_other_route(self):
+        config = """
+policies: [{name: token, limits: 2/h}, {name: cookie, limits: 2/h}, {name: login, limits: 2/h}]
+routes:
+  - {match: {path: /token}, policy: token, key: [bearer]}
+  - {match: {path: /cookie}, policy: cookie, key: ['cookie:sid']}
+  - {match: {path: /login, method: [POST]}, policy: login, key: [address]}
+"""
+        client = self.http(config=config)
+        tokens = ["Bearer t1", "Bearer   t1", "bearer t1", "Bearer \tt1"]
+        self.assertEqual([self.ask(client, "/token", Authorization=value).status for value in tokens], [200, 200, 429, 429])
+        cookies = ["sid=abc", "sid=abc  ; y=1", "a=b; sid =abc", 'sid="abc"', "sid=\tabc"]
+        self.assertEqual([self.ask(client, "/cookie", Cookie=value).status for value in cookies], [200, 200, 429, 429, 429])
+        post = lambda path, **fields: client.post(path, b"", **fields).status
+        self.assertEqual([post("/auth/login"), post("/auth/login;x=1"), post("/auth/x/..;y/login")], [200, 200, 429])
+        self.assertEqual(post("/auth/login", X_Forwarded_Method="GET"), 403)
 
     def test_credentials_of_the_visitor_are_not_those_of_the_proxy(self):
         users = ("users: [{name: default, password: root-secret, may: [admin, take, look, adjust]},"
@@ -694,7 +728,7 @@ class Drain(HttpTest):
                 pass
         self.weir.signal(signal.SIGTERM)
         got = client.response()
-        self.assertEqual((got.status, got.json["code"]), (503, "UNAVAILABLE"))
+        self.assertEqual((got.status, got.json["code"], got["connection"]), (503, "UNAVAILABLE", "close"))
 
     def test_without_probes_and_by_ctrl_c_it_ends_at_once(self):
         client = self.http(config=self.CONFIG)

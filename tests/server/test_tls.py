@@ -5,6 +5,7 @@
 Certificates are made by openssl, for this run alone.
 """
 
+import base64
 import http.client
 import json
 import os
@@ -246,6 +247,19 @@ class Starting(TlsTest):
 
 
 class ClientCertificates(TlsTest):
+    def test_who_asked_as_another_user_is_the_one_of_its_certificate_again(self):
+        weir = self.begin(also=("https",), clients="optional",
+                          more=USERS + "  - {name: bob, password: bob-secret, may: [look]}\n")
+        link = http.client.HTTPSConnection("localhost", weir.ports["https"], timeout=server.PATIENCE,
+                                           context=self.context("app"))
+        self.addCleanup(link.close)
+        bob = {"Authorization": "Basic " + base64.b64encode(b"bob:bob-secret").decode()}
+        for fields, status in ({}, 200), (bob, 403), ({}, 200):
+            link.request("GET", "/v1/take/api/k", headers=fields)
+            answer = link.getresponse()
+            self.assertEqual(answer.status, status, answer.read())
+            answer.read()
+
     def whoami(self, weir, **settings):
         """Who it is; or what went wrong."""
         try:

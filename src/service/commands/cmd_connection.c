@@ -110,6 +110,9 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
     char source[SOURCE_MAX];
     uint64_t generation;
     int64_t retry_ns = 0;
+    const struct user *user = name.len == 0 ? find_token(users, password, &generation) : NULL;
+    if (user) /* a right token is let in whatever others have tried: nobody guesses one */
+        return enter_as_user(call, user, generation);
     weir_source_of(login_address(call), source);
     struct login_attempt attempt = weir_attempt(login_failures, source, users, name, password);
     switch (weir_attempt_begin(login_failures, call->worker->now_ns, attempt, &retry_ns)) {
@@ -121,8 +124,8 @@ static bool log_in(struct call *call, struct slice name, struct slice password)
     case ATTEMPT_OPEN:
         break;
     }
-    const struct user *user = name.len == 0 ? find_token(users, password, &generation)
-                                            : weir_users_login(users, name, password, &generation);
+    if (name.len > 0)
+        user = weir_users_login(users, name, password, &generation);
     if (!user && name.len > 0 && users->any_crypt)
         user = check_slowly(call, source, attempt, name, password, &generation);
     if (user)
@@ -257,6 +260,16 @@ static void run_quit(struct call *call)
     call->state = RUN_CLOSE;
 }
 
+/* As at the beginning of the connection: who has shown a certificate is its user without any other login. */
+static void enter_by_certificate(struct call *call)
+{
+    const struct users *users = call->worker->snapshot->users;
+    for (size_t i = 0; call->session->certificate != 0 && i < users->count; i++)
+        if (users->list[i].certificate_generation == call->session->certificate)
+            (void)weir_session_enter(call->session, call->worker, &users->list[i],
+                                     call->session->certificate);
+}
+
 static void run_reset(struct call *call)
 {
     struct session *session = call->session;
@@ -273,6 +286,7 @@ static void run_reset(struct call *call)
     session->name = NULL;
     session->replies = REPLY_ON;
     session->version = call->reply.version = 2;
+    enter_by_certificate(call);
     weir_reply_simple(&call->reply, "RESET");
 }
 

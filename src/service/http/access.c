@@ -143,10 +143,10 @@ static bool is_cross_site(const struct http_rules *rules, const struct http_requ
            (site && !slice_is(*site, "same-origin") && !slice_is(*site, "none"));
 }
 
-static bool is_basic(const struct http_request *request)
+static bool is_bearer(const struct http_request *request)
 {
     const struct slice *value = weir_http_header(request, "Authorization");
-    return value && value->len > 6 && weir_text_same(value->bytes, 6, "Basic ");
+    return value && value->len > 7 && weir_text_same(value->bytes, 7, "Bearer ");
 }
 
 bool weir_access_check(const struct snapshot *snapshot, const struct http_request *request,
@@ -168,8 +168,9 @@ bool weir_access_check(const struct snapshot *snapshot, const struct http_reques
             "host '%.*s' is not known; without a login clients call the server by an address or as "
             "localhost, or its name stands in http: {hosts: [...]}",
             (int)(request->host.len < 64 ? request->host.len : 64), request->host.bytes);
-    } else if ((open || is_basic(request)) && is_cross_site(rules, request)) {
-        /* A browser adds the password of Basic by itself, so it proves nothing about the page. */
+    } else if (!is_bearer(request) && is_cross_site(rules, request)) {
+        /* A browser adds the password of Basic, and a certificate, by itself: they prove nothing about the
+         * page. */
         (void)snprintf(refusal->why, sizeof refusal->why,
                        "a web page of another site sent this; if that is meant, its origin must stand in "
                        "http: {cors: [...]}");

@@ -12,6 +12,7 @@ struct http_batch {
     size_t count;
     struct slice *words;
     size_t word_count, word_room;
+    size_t pairs; /* of all requests: so their answers fit into what a connection may have waiting */
 };
 
 static bool keep_words(struct http_batch *batch, const struct http_words *words)
@@ -45,13 +46,14 @@ static bool read_batch(struct http_run *run, struct http_batch *batch)
         return false;
     }
     while (weir_json_element(&reader)) {
-        if (batch->count == HTTP_BATCH_MAX) {
-            http_answer_problem(run, 400, "a batch has at most 1000 requests");
-            return false;
-        }
         if (!weir_http_words_of_element(&words, &reader)) {
             (void)snprintf(why, sizeof why, "requests[%zu]: %s", batch->count, words.why);
             http_answer_problem(run, 400, why);
+            return false;
+        }
+        batch->pairs += words.pairs;
+        if (batch->pairs > HTTP_BATCH_MAX) {
+            http_answer_problem(run, 400, "a batch has at most 1000 requests, and pairs of policy and key");
             return false;
         }
         if (!keep_words(batch, &words)) {
@@ -100,7 +102,7 @@ void weir_http_batch(struct http_run *run)
         http_answer_problem(run, 503, "out of memory: nothing was decided");
         return;
     }
-    batch->count = batch->word_count = batch->word_room = 0;
+    batch->count = batch->word_count = batch->word_room = batch->pairs = 0;
     batch->words = NULL;
     if (read_batch(run, batch))
         run_batch_requests(run, batch);

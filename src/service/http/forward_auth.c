@@ -75,11 +75,16 @@ static bool find_original(const struct http_request *request, bool trusted, cons
     static const char *const methods[] = {"X-Original-Method", "X-Forwarded-Method", NULL};
     static const char *const hosts[] = {"X-Forwarded-Host", NULL};
     *original = (struct original_request){.target = rest_of_target(request)};
+    bool in_path = original->target.bytes != NULL;
+    if (in_path) { /* then so are the others: a header that says something else is the client's */
+        original->method = request->method_name;
+        original->host = request->host;
+    }
     if (!trusted && !original->target.bytes)
         return say_why(decision, "%.60s is not in trusted_proxies: and names no path behind " FRONT, peer);
     if (trusted && (!read_agreed(request, targets, &original->target, decision) ||
                     !read_agreed(request, methods, &original->method, decision) ||
-                    !read_agreed(request, hosts, &original->host, decision)))
+                    (!in_path && !read_agreed(request, hosts, &original->host, decision))))
         return false;
     if (!original->target.bytes)
         return say_why(decision, "the proxy does not say which request it asks about; it must send "
@@ -95,6 +100,21 @@ static bool find_original(const struct http_request *request, bool trusted, cons
 
 /* ---- the client's address ---- */
 
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t';
+}
+
+/* Applications do the same: else a blank would make another key of the same value. */
+static struct slice trim_blanks(struct slice text)
+{
+    while (text.len > 0 && is_blank(text.bytes[0]))
+        text = (struct slice){text.bytes + 1, text.len - 1};
+    while (text.len > 0 && is_blank(text.bytes[text.len - 1]))
+        text.len--;
+    return text;
+}
+
 /* Takes the last entry of a list away from it. */
 static struct slice last_entry(struct slice *list)
 {
@@ -103,11 +123,7 @@ static struct slice last_entry(struct slice *list)
         start--;
     struct slice entry = {list->bytes + start, list->len - start};
     list->len = start > 0 ? start - 1 : 0;
-    while (entry.len > 0 && (entry.bytes[0] == ' ' || entry.bytes[0] == '\t'))
-        entry = (struct slice){entry.bytes + 1, entry.len - 1};
-    while (entry.len > 0 && (entry.bytes[entry.len - 1] == ' ' || entry.bytes[entry.len - 1] == '\t'))
-        entry.len--;
-    return entry;
+    return trim_blanks(entry);
 }
 
 /* Each entry was written by the one to its right. So from the right, the first that is no trusted proxy is
@@ -173,20 +189,28 @@ static enum key_found find_header(const struct http_request *request, const char
     return found;
 }
 
+/* Without the quotes that may stand around it. */
+static struct slice cookie_value(struct slice text)
+{
+    text = trim_blanks(text);
+    if (text.len >= 2 && text.bytes[0] == '"' && text.bytes[text.len - 1] == '"')
+        text = (struct slice){text.bytes + 1, text.len - 2};
+    return text;
+}
+
 /* Of "a=1; b=2". */
 static enum key_found find_in_cookies(struct slice rest, const char *name, enum key_found found,
                                       struct slice *value)
 {
-    size_t len = strlen(name);
     while (rest.len > 0) {
         const char *end = memchr(rest.bytes, ';', rest.len);
         struct slice pair = {rest.bytes, end ? (size_t)(end - rest.bytes) : rest.len};
         size_t used = pair.len + (end != NULL);
         rest = (struct slice){rest.bytes + used, rest.len - used};
-        while (pair.len > 0 && pair.bytes[0] == ' ')
-            pair = (struct slice){pair.bytes + 1, pair.len - 1};
-        if (pair.len > len && pair.bytes[len] == '=' && memcmp(pair.bytes, name, len) == 0)
-            found = add_value(found, value, (struct slice){pair.bytes + len + 1, pair.len - len - 1});
+        const char *equals = memchr(pair.bytes, '=', pair.len);
+        size_t len = equals ? (size_t)(equals - pair.bytes) : pair.len;
+        if (equals && slice_is(trim_blanks((struct slice){pair.bytes, len}), name))
+            found = add_value(found, value, cookie_value((struct slice){equals + 1, pair.len - len - 1}));
     }
     return found;
 }
@@ -215,15 +239,15 @@ static enum key_found find_parameter(struct slice query, const char *name, struc
 
 static enum key_found find_bearer(const struct http_request *request, struct slice *value)
 {
-    static const char scheme[] = "Bearer ";
+    static const char scheme[] = "Bearer";
     size_t front = sizeof scheme - 1;
     enum key_found found = find_header(request, "Authorization", value);
     if (found != KEY_PRESENT)
         return found;
-    if (value->len <= front || !weir_text_same(value->bytes, front, scheme))
+    if (value->len <= front || !weir_text_same(value->bytes, front, scheme) || !is_blank(value->bytes[front]))
         return KEY_ABSENT;
-    *value = (struct slice){value->bytes + front, value->len - front};
-    return KEY_PRESENT;
+    *value = trim_blanks((struct slice){value->bytes + front, value->len - front});
+    return value->len > 0 ? KEY_PRESENT : KEY_ABSENT;
 }
 
 /* "header:x-api-key:VALUE". Where it comes from stands in front, so that a client that may choose one kind of

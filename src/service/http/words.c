@@ -132,6 +132,8 @@ static bool read_list(struct http_words *words, struct json_reader *reader, stru
         if (type == JSON_STRING)
             return weir_json_fail(reader, "a list of texts is not known here; several limits are one text, "
                                           "with commas between them");
+        if (is_number ? members->pair_count > 0 : members->number_count > 0)
+            return weir_json_fail(reader, "a list has numbers or objects, not both");
         if (is_number ? members->number_count == NUMBERS_LIST_MAX : members->pair_count == HTTP_PAIRS_MAX)
             return weir_json_fail(reader, "the list is too long");
         if (is_number ? !read_number(reader, &members->numbers[members->number_count++])
@@ -168,11 +170,12 @@ static bool read_value(struct http_words *words, struct json_reader *reader, str
 /* An object; a member that is null counts as not there. */
 static bool read_members(struct http_words *words, struct json_reader *reader, struct http_members *members)
 {
-    struct http_member member = {0};
+    struct http_member member = {.name = {0}};
     char shown[72];
     bool good = weir_json_enter(reader, '{');
     while (good && weir_json_member(reader, &member.name)) {
         member.type = weir_json_next(reader);
+        member.value = (struct slice){"", 0};
         good = read_value(words, reader, members, &member) &&
                (member.type == JSON_NULL || add_member(words, members, member));
     }
@@ -273,6 +276,7 @@ static bool is_choice(const char *values, struct slice word)
 
 static bool add_pairs(struct http_words *words, const struct http_members *members, bool n_needed)
 {
+    words->pairs = members->pair_count;
     for (size_t i = 0; i < members->pair_count; i++) {
         const struct http_pair *pair = &members->pairs[i];
         if (n_needed && !pair->n.bytes)
@@ -430,6 +434,7 @@ bool weir_http_words(struct http_words *words, const struct endpoint *endpoint,
     struct http_members members;
     members.count = members.number_count = members.pair_count = 0;
     words->count = 0;
+    words->pairs = 1;
     words->why[0] = '\0';
     if ((endpoint->place >= PLACE_POLICY &&
          !add_encoded(words, &members, (struct slice){"policy", 6}, policy, false)) ||
@@ -447,10 +452,13 @@ bool weir_http_words_of_element(struct http_words *words, struct json_reader *re
     members.count = members.number_count = members.pair_count = 0;
     char shown[72];
     words->count = 0;
+    words->pairs = 1;
     words->why[0] = '\0';
     if (!read_members(words, reader, &members))
         return false;
     const struct http_member *op = take_member(&members, "op");
+    if (op && op->type != JSON_STRING)
+        return complain(words, "'op' is a text");
     struct slice name = op ? op->value : (struct slice){"take", 4};
     const struct endpoint *endpoint = weir_endpoint_in_batch(name);
     if (!endpoint)

@@ -15,6 +15,7 @@
 struct http_words {
     struct slice words[HTTP_WORDS_MAX];
     size_t count;
+    size_t pairs; /* of policy and key: at least one */
     char why[HTTP_WHY_MAX]; /* of what is wrong */
 };
 
