@@ -364,6 +364,7 @@ bool weir_session_certificate(struct session *session, struct worker *worker, co
     bool began = read_section_begin(worker);
     const struct user *user = weir_users_certificate(worker->snapshot->users, subject);
     bool good = !user || weir_session_enter(session, worker, user, user->certificate_generation);
+    session->has_certificate = user != NULL;
     session->certificate = user ? user->certificate_generation : 0;
     read_section_end(worker, began);
     return good;

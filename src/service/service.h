@@ -239,10 +239,11 @@ struct session {
     enum reply_mode { REPLY_ON, REPLY_SKIP, REPLY_SKIP_NEXT, REPLY_OFF } replies;
     const char *last_command; /* static */
     int64_t commands;
-    bool closing;         /* after what it has been answered */
-    bool transaction;     /* MULTI was refused: nothing is run until EXEC or DISCARD */
-    uint64_t certificate; /* the generation that its client certificate logs in with; 0: it has shown none */
-    uint64_t credential;  /* HTTP: a hash of the credentials that it has logged in with; 0: none */
+    bool closing;            /* after what it has been answered */
+    bool transaction;        /* MULTI was refused: nothing is run until EXEC or DISCARD */
+    bool has_certificate;    /* its client certificate is that of a user, */
+    uint64_t certificate;    /* who logs in with this generation by it */
+    uint64_t credential;     /* HTTP: a hash of the credentials that it has logged in with; 0: none */
     struct pending *pending; /* its request that was read and is not answered yet; or NULL */
 };
 

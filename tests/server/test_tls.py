@@ -254,11 +254,12 @@ class ClientCertificates(TlsTest):
                                            context=self.context("app"))
         self.addCleanup(link.close)
         bob = {"Authorization": "Basic " + base64.b64encode(b"bob:bob-secret").decode()}
-        for fields, status in ({}, 200), (bob, 403), ({}, 200):
+        got = []
+        for fields in {}, bob, {}:
             link.request("GET", "/v1/take/api/k", headers=fields)
             answer = link.getresponse()
-            self.assertEqual(answer.status, status, answer.read())
-            answer.read()
+            got.append((answer.status, len(answer.read()) > 0))
+        self.assertEqual([status for status, _ in got], [200, 403, 200])
 
     def whoami(self, weir, **settings):
         """Who it is; or what went wrong."""

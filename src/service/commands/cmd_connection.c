@@ -264,10 +264,10 @@ static void run_quit(struct call *call)
 static void enter_by_certificate(struct call *call)
 {
     const struct users *users = call->worker->snapshot->users;
-    for (size_t i = 0; call->session->certificate != 0 && i < users->count; i++)
-        if (users->list[i].certificate_generation == call->session->certificate)
-            (void)weir_session_enter(call->session, call->worker, &users->list[i],
-                                     call->session->certificate);
+    struct session *session = call->session;
+    for (size_t i = 0; session->has_certificate && !session->logged_in && i < users->count; i++)
+        if (users->list[i].certificate[0] && users->list[i].certificate_generation == session->certificate)
+            (void)weir_session_enter(session, call->worker, &users->list[i], session->certificate);
 }
 
 static void run_reset(struct call *call)
