@@ -97,6 +97,8 @@ const char *weir_path_pattern_fault(const char *pattern)
         return "a path has at most 512 bytes";
     if (strpbrk(pattern, "?#"))
         return "a path has no query: write what comes before the ?";
+    if (strchr(pattern, ';'))
+        return "a path has no parameters: what follows a ; in a segment is ignored";
     if (strpbrk(pattern, "%\\"))
         return "a path is matched after decoding: write the character itself, not %20";
     for (bool last = false; next_segment(&rest, &segment);) {

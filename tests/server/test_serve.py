@@ -346,13 +346,13 @@ class Stopped(server.ServerTest):
             self.assertEqual(client.read()["allowed"], True)
         self.assertEqual(weir.wait(), 0)
 
-    def test_a_wait_that_does_not_end_is_not(self):
+    def test_a_wait_that_does_not_end_is_told(self):
         weir = self.start("--test-clock", "--drain-ms", "100", config="policies: [{name: slow, limits: 1/h}]\n")
         with weir.connect() as client:
             client.ask("WEIR.TAKE", "slow", "k")
             client.send("WEIR.ACQUIRE", "slow", "k", 1, "TIMEOUT", 7200000)
             weir.signal(signal.SIGTERM)
-            self.assertEqual(client.rest(), b"")
+            self.assertEqual(client.rest(), b"-UNAVAILABLE the server is stopping; nothing was taken\r\n")
         self.assertEqual(weir.wait(), 0)
 
     def test_nobody_is_let_in_any_more(self):

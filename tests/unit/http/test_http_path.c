@@ -42,7 +42,9 @@ TEST(patterns_match_segment_by_segment)
         {"/*/**", "/a", "/"},
         {"/a b", "/a%20b", "/a+b"},
         {"/caf\xC3\xA9", "/caf%C3%A9", "/caf%E9"},
-        {"/a;x", "/a;x", "/a"},
+        {"/a", "/a;x", "/b"},
+        {"/a/b", "/a;v=1/b;w", "/a;/c"},
+        {"/b", "/a/..;x/b", "/a/b"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         CHECK_EQ(matches(rows[i].pattern, rows[i].yes), 1);
