@@ -19,6 +19,7 @@ struct address_ranges {
     /* levels[0] is `high`, each further one has every 8th of the one before, and the last one has 8 at the
      * most. Where a line has no more, UINT64_MAX stands. */
     uint64_t *levels[LEVELS];
+    size_t sizes[LEVELS]; /* numbers of each, without those */
     size_t level_count;
 };
 
@@ -114,6 +115,7 @@ static bool make_levels(struct address_ranges *ranges)
 {
     size_t count = ranges->count;
     ranges->levels[0] = ranges->high;
+    ranges->sizes[0] = count;
     ranges->level_count = 1;
     while (count > GROUP) {
         const uint64_t *below = ranges->levels[ranges->level_count - 1];
@@ -124,6 +126,7 @@ static bool make_levels(struct address_ranges *ranges)
         for (size_t i = 0; i < more; i++)
             level[i] = below[i * GROUP];
         ASSERT(ranges->level_count < LEVELS);
+        ranges->sizes[ranges->level_count] = more;
         ranges->levels[ranges->level_count++] = level;
         count = more;
     }
@@ -194,8 +197,9 @@ static size_t last_start(const struct address_ranges *ranges, uint64_t number)
         for (size_t i = 1; i < GROUP; i++)
             behind += line[i] <= number;
         at = at * GROUP + behind;
+        at = at < ranges->sizes[level] ? at : ranges->sizes[level] - 1; /* UINT64_MAX is sought */
     }
-    return at < ranges->count ? at : ranges->count - 1; /* of UINT64_MAX */
+    return at;
 }
 
 /* Ranges that start with the same upper half: the lower one decides among them. */

@@ -2,6 +2,7 @@
 /*
  * Keys of addresses, and lists of networks: the longest prefix wins, as a search through all of them says it.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "check.h"
@@ -137,6 +138,25 @@ TEST(all_of_one_family_is_nothing_of_the_other)
     CHECK_EQ(weir_address_list_find(list, &four), ADDRESS_ALLOWED);
     CHECK_EQ(weir_address_list_find(list, &six), ADDRESS_BLOCKED);
     weir_address_list_free(list);
+}
+
+TEST(the_last_address_is_found_in_a_list_of_any_length)
+{
+    static struct address_entry entries[200];
+    struct ip last;
+    CHECK(weir_ip_read(slice_of("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), &last));
+    for (size_t count = 1; count <= 200; count++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "2001:%zx::/32", count);
+        CHECK(weir_ip_range_read(slice_of(text), &entries[count - 1].range));
+        entries[count - 1].rule = ADDRESS_BLOCKED;
+        struct address_list *list = weir_address_list_new(entries, count);
+        if (!CHECK(list != NULL))
+            return;
+        CHECK_EQ(weir_address_list_find(list, &last), ADDRESS_UNLISTED);
+        CHECK_EQ(weir_address_list_find(list, &entries[count - 1].range.first), ADDRESS_BLOCKED);
+        weir_address_list_free(list);
+    }
 }
 
 TEST(a_file_has_a_network_in_a_line)
