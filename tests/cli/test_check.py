@@ -6,6 +6,7 @@ import json
 import pathlib
 import socket
 import socketserver
+import subprocess
 import sys
 import tempfile
 import threading
@@ -155,6 +156,11 @@ twice the total
         text = (command.ROOT / "docs/config.md").read_text(encoding="utf-8")
         blocks = text.split("```yaml\n")[1:]
         self.assertGreater(len(blocks), 3)
+        folder = pathlib.Path(self.file).parent
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                        "/CN=localhost", "-out", folder / "tls.pem", "-keyout", folder / "tls.key"], check=True,
+                       stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        (folder / "clients-ca.pem").write_bytes((folder / "tls.pem").read_bytes())
         for block in blocks:
             text = block.split("```")[0].replace("password_file: app.password", 'password: "x"')
             for name in "office.txt", "crawlers.txt":

@@ -98,6 +98,8 @@ REQUESTS = {
     "weir.cancel": lambda d: (f"{d.getrandbits(16):x}-{d.randrange(1000)}",),
     "weir.explain": lambda d: (*pair(d), *d.choice(((), ("JSON",)))),
     "weir.top": lambda d: (policy(d), d.choice(("TAKEN", "REFUSED")), "COUNT", d.randrange(1, 20)),
+    "weir.keys": lambda d: (policy(d), "COUNT", d.randrange(1, 20)),
+    "weir.metrics": lambda d: d.choice(((), ("OPENMETRICS",))),
     "weir.policy": lambda d: d.choice((("LIST",), ("SHOW", policy(d)), ("HELP",))),
     "weir.reload": lambda d: (),
     "weir.clock": lambda d: ("ADVANCE", 1),

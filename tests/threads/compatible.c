@@ -57,11 +57,12 @@ static int64_t crowd(struct scene *scene)
     team_watch_done();
     for (uint32_t i = 0; i < THREADS; i++) {
         const struct worker *worker = scene->kits[i].worker;
+        const _Atomic int64_t *decided = worker->client_limits[PROTOCOL_RESP]; /* refused, allowed */
         sum += scene->allowed[i] - scene->given[i];
-        allowed += atomic_load(&worker->allowed);
-        refused += atomic_load(&worker->refused);
+        allowed += atomic_load(&decided[1]);
+        refused += atomic_load(&decided[0]);
         CHECK_EQ(atomic_load(&worker->errors), 0);
-        CHECK_EQ(atomic_load(&worker->allowed), scene->allowed[i]);
+        CHECK_EQ(atomic_load(&decided[1]), scene->allowed[i]);
         kit_leave(&scene->kits[i]);
     }
     CHECK_EQ(allowed + refused, THREADS * scene->calls);
