@@ -83,8 +83,9 @@ static void complain(void *arg, const struct config_complaint *complaint)
 
 static struct server *begin(struct config **config)
 {
-    static const char text[] = "listen: {resp: \"127.0.0.1:0\"}\nthreads: 2\nmemory: 8MiB\n"
-                               "policies: [{name: p, limits: 5/s, keys: 64}]\n";
+    static const char text[] =
+        "listen: {resp: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\nthreads: 2\nmemory: 8MiB\n"
+        "policies: [{name: p, limits: 5/s, keys: 64}]\n";
     struct weir_error err = {0};
     teller = (struct teller){0};
     atomic_store(&ended, false);

@@ -572,8 +572,9 @@ static void look_at_server(bool went_well)
 /* Only what weir itself wants: libuv stops the program if it gets none. */
 TEST(a_server_is_made_or_it_says_why_not)
 {
-    static const char text[] = "listen: {resp: \"127.0.0.1:0\"}\nthreads: 2\nmemory: 8MiB\n"
-                               "policies: [{name: p, limits: 5/s, keys: 64}]\n";
+    static const char text[] =
+        "listen: {resp: \"127.0.0.1:0\", http: \"127.0.0.1:0\"}\nthreads: 2\nmemory: 8MiB\n"
+        "policies: [{name: p, limits: 5/s, keys: 64}]\n";
     start.config = weir_config_parse("w.yaml", text, sizeof text - 1, complain, NULL);
     if (!CHECK(start.config))
         return;
