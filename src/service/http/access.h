@@ -26,7 +26,6 @@ struct http_credentials {
     enum credentials_kind kind;
     struct slice name, password; /* basic: in `bytes` */
     struct slice token;          /* bearer: in the request */
-    struct digest digest;        /* bearer: of the token */
     const char *why;
     char bytes[(CONFIG_NAME_MAX + 1 + CONFIG_PASSWORD_MAX) * 4 / 3 + 4];
 };
